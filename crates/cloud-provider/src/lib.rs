@@ -1,0 +1,1 @@
+//! The contract between Nephos and a cloud.

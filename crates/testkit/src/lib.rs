@@ -1,0 +1,1 @@
+//! What tests stand on: an API server in virtual time, seeded faults, builders, stories.

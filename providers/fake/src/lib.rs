@@ -1,0 +1,1 @@
+//! The cloud that misbehaves on demand: in the process or over HTTP.
