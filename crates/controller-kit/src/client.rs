@@ -1,0 +1,1 @@
+//! The Kubernetes client and its layers.

@@ -1,0 +1,1 @@
+//! Go-style flag values.

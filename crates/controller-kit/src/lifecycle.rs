@@ -1,0 +1,1 @@
+//! Start groups in order, stop them in reverse.

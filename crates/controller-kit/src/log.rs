@@ -1,0 +1,1 @@
+//! klog text and JSON.
