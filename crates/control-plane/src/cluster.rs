@@ -1,0 +1,316 @@
+//! The control plane: its builder, and how its daemons are brought up and taken down together.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::access::certificate_kubeconfig;
+use crate::assets::{Assets, Environment, Program, Progress, on_stderr};
+use crate::daemon::{Daemon, Probe, Spec};
+use crate::error::Error;
+use crate::pki::{Authority, Pair, write};
+use crate::watchdog::Watchdog;
+use crate::{audit, flags, ports};
+
+/// How many sets of ports are tried before a clash is reported.
+const ATTEMPTS: usize = 5;
+
+/// What a control plane should be like.
+#[derive(Clone)]
+pub struct Builder {
+    environment: Environment,
+    progress: Progress,
+    deadline: Duration,
+    audit: bool,
+    controller_manager: bool,
+    api_server_args: Vec<String>,
+    controller_manager_args: Vec<String>,
+}
+
+impl Builder {
+    /// The release of Kubernetes, such as `1.37` or `1.36.4`; otherwise `NEPHOS_KUBE`, otherwise the pinned one.
+    #[must_use]
+    pub fn kube(mut self, version: impl Into<String>) -> Self {
+        self.environment.kube = Some(version.into());
+        self
+    }
+
+    /// Whether the API server keeps an audit log, to be read with [`ControlPlane::audit_events`].
+    #[must_use]
+    pub fn audit(mut self, audit: bool) -> Self {
+        self.audit = audit;
+        self
+    }
+
+    /// Whether kube-controller-manager runs too.
+    #[must_use]
+    pub fn controller_manager(mut self, controller_manager: bool) -> Self {
+        self.controller_manager = controller_manager;
+        self
+    }
+
+    /// One more argument for kube-apiserver. The last of several for the same flag wins.
+    #[must_use]
+    pub fn api_server_arg(mut self, arg: impl Into<String>) -> Self {
+        self.api_server_args.push(arg.into());
+        self
+    }
+
+    /// One more argument for kube-controller-manager. The last of several for the same flag wins.
+    #[must_use]
+    pub fn controller_manager_arg(mut self, arg: impl Into<String>) -> Self {
+        self.controller_manager_args.push(arg.into());
+        self
+    }
+
+    /// How long each daemon may take to become ready; a minute unless said otherwise.
+    #[must_use]
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = deadline;
+        self
+    }
+
+    /// Where programs come from, instead of what this process's environment says.
+    #[must_use]
+    pub fn environment(mut self, environment: Environment) -> Self {
+        self.environment = environment;
+        self
+    }
+
+    /// Who is told about a build, instead of standard error.
+    #[must_use]
+    pub fn progress(mut self, progress: Progress) -> Self {
+        self.progress = progress;
+        self
+    }
+
+    /// Starts it and returns when the API server is ready and its first namespaces exist.
+    pub async fn start(self) -> Result<ControlPlane, Error> {
+        let assets = Assets::obtain(&self.environment, &self.progress).await?;
+        let name = format!("nephos-control-plane-{}", uuid::Uuid::new_v4().simple());
+        let watchdog = Arc::new(Watchdog::over(std::env::temp_dir().join(name)).await?);
+        let authority = Authority::new(&watchdog.directory().join("pki"))?;
+        let launch = Launch {
+            serving: authority.server("serving")?,
+            tokens: authority.token_signer()?,
+            builder: self,
+            assets: &assets,
+            authority: &authority,
+            watchdog: &watchdog,
+        };
+        let (etcd, etcd_port) = launch.etcd().await?;
+        let (api_server, port, admin) = launch.api_server(etcd_port).await?;
+        let controller_manager = if launch.builder.controller_manager {
+            Some(launch.controller_manager(port).await?)
+        } else {
+            None
+        };
+        let audit_log = launch.builder.audit.then(|| launch.file("audit.log"));
+        Ok(ControlPlane {
+            controller_manager,
+            api_server,
+            etcd,
+            port,
+            admin,
+            audit_log,
+            authority,
+            assets,
+            watchdog,
+        })
+    }
+}
+
+/// A running control plane. When it is dropped, its daemons end and its directory goes.
+pub struct ControlPlane {
+    // In the order in which they are to end.
+    controller_manager: Option<Daemon>,
+    api_server: Daemon,
+    etcd: Daemon,
+    port: u16,
+    admin: PathBuf,
+    pub(crate) audit_log: Option<PathBuf>,
+    pub(crate) authority: Authority,
+    assets: Assets,
+    // The last to go, and with it the directory.
+    watchdog: Arc<Watchdog>,
+}
+
+impl ControlPlane {
+    /// What to start.
+    pub fn builder() -> Builder {
+        Builder {
+            environment: Environment::of_process(),
+            progress: on_stderr(),
+            deadline: Duration::from_secs(60),
+            audit: false,
+            controller_manager: false,
+            api_server_args: Vec::new(),
+            controller_manager_args: Vec::new(),
+        }
+    }
+
+    /// kube-apiserver.
+    pub fn api_server(&self) -> &Daemon {
+        &self.api_server
+    }
+
+    /// etcd.
+    pub fn etcd(&self) -> &Daemon {
+        &self.etcd
+    }
+
+    /// kube-controller-manager, if it was asked for.
+    pub fn controller_manager(&self) -> Option<&Daemon> {
+        self.controller_manager.as_ref()
+    }
+
+    /// The API server's address, such as `https://127.0.0.1:23456`.
+    pub fn server(&self) -> String {
+        format!("https://127.0.0.1:{}", self.port)
+    }
+
+    /// The API server's port.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// A kubeconfig file that may do everything (group `system:masters`).
+    pub fn admin_kubeconfig(&self) -> &Path {
+        &self.admin
+    }
+
+    /// The certificate of the authority that signed the API server's.
+    pub fn authority_certificate(&self) -> PathBuf {
+        self.authority.certificate()
+    }
+
+    /// Everything the control plane keeps on disk. It is removed with the control plane.
+    pub fn directory(&self) -> &Path {
+        self.watchdog.directory()
+    }
+
+    /// The programs it was started from; kubectl is among them.
+    pub fn assets(&self) -> &Assets {
+        &self.assets
+    }
+
+    /// Ends the daemons and removes the directory, and returns when that is done.
+    pub async fn stop(self) -> Result<(), Error> {
+        let directory = self.directory().to_owned();
+        let attempt = format!("stopping the control plane in {}", directory.display());
+        let stopped = tokio::task::spawn_blocking(move || drop(self));
+        stopped.await.map_err(|source| Error::Io { attempt: attempt.clone(), source: source.into() })?;
+        if directory.exists() {
+            let source = std::io::Error::other("its directory could not be removed");
+            return Err(Error::Io { attempt, source });
+        }
+        Ok(())
+    }
+}
+
+/// What the daemons are started from.
+struct Launch<'a> {
+    builder: Builder,
+    assets: &'a Assets,
+    authority: &'a Authority,
+    watchdog: &'a Arc<Watchdog>,
+    serving: Pair,
+    tokens: Pair,
+}
+
+impl Launch<'_> {
+    async fn etcd(&self) -> Result<(Daemon, u16), Error> {
+        let ([client, _], etcd) = self
+            .on_free_ports(|[client, peer]: [u16; 2]| {
+                let data = self.file(&format!("etcd-{client}"));
+                Ok(Spec {
+                    name: "etcd",
+                    program: self.assets.program(Program::Etcd)?,
+                    args: flags::etcd(&data, client, peer),
+                    probe: Probe::Etcd(client),
+                    deadline: self.builder.deadline,
+                })
+            })
+            .await?;
+        Ok((etcd, client))
+    }
+
+    async fn api_server(&self, etcd: u16) -> Result<(Daemon, u16, PathBuf), Error> {
+        let audit = (self.file("audit-policy.json"), self.file("audit.log"));
+        if self.builder.audit {
+            write(&audit.0, &audit::policy().to_string())?;
+        }
+        let ([port], api_server) = self
+            .on_free_ports(|[port]: [u16; 1]| {
+                let flags = flags::ApiServer {
+                    etcd,
+                    port,
+                    authority: &self.authority.certificate(),
+                    serving: &self.serving,
+                    tokens: &self.tokens,
+                    audit: self.builder.audit.then_some((&audit.0, &audit.1)),
+                };
+                Ok(Spec {
+                    name: "kube-apiserver",
+                    program: self.assets.program(Program::ApiServer)?,
+                    args: [flags.args(), self.builder.api_server_args.clone()].concat(),
+                    probe: Probe::ApiServer(self.kubeconfig("admin", port, &["system:masters"])?),
+                    deadline: self.builder.deadline,
+                })
+            })
+            .await?;
+        Ok((api_server, port, self.file("admin.kubeconfig")))
+    }
+
+    async fn controller_manager(&self, api: u16) -> Result<Daemon, Error> {
+        let kubeconfig = self.kubeconfig("system:kube-controller-manager", api, &[])?;
+        let (_, controller_manager) = self
+            .on_free_ports(|[port]: [u16; 1]| {
+                let flags = flags::ControllerManager {
+                    port,
+                    kubeconfig: &kubeconfig,
+                    authority: &self.authority.certificate(),
+                    serving: &self.serving,
+                    tokens: &self.tokens,
+                };
+                Ok(Spec {
+                    name: "kube-controller-manager",
+                    program: self.assets.program(Program::ControllerManager)?,
+                    args: [flags.args(), self.builder.controller_manager_args.clone()].concat(),
+                    probe: Probe::Healthz(self.kubeconfig("probe", port, &[])?),
+                    deadline: self.builder.deadline,
+                })
+            })
+            .await?;
+        Ok(controller_manager)
+    }
+
+    /// Starts a daemon on ports that are free; when somebody takes one of them before the daemon does, on others.
+    async fn on_free_ports<const N: usize>(
+        &self,
+        spec: impl Fn([u16; N]) -> Result<Spec, Error>,
+    ) -> Result<([u16; N], Daemon), Error> {
+        let mut attempt = 1;
+        loop {
+            let mut free = [0; N];
+            for port in &mut free {
+                *port = ports::free()?;
+            }
+            let daemon = Daemon::new(spec(free)?, self.watchdog);
+            match daemon.start().await {
+                Err(error) if error.is_port_clash() && attempt < ATTEMPTS => attempt += 1,
+                started => return started.map(|()| (free, daemon)),
+            }
+        }
+    }
+
+    fn kubeconfig(&self, user: &str, port: u16, groups: &[&str]) -> Result<PathBuf, Error> {
+        let server = format!("https://127.0.0.1:{port}");
+        let base = self.file(user.rsplit(':').next().unwrap_or(user));
+        certificate_kubeconfig(self.authority, &base, &server, user, groups)
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.watchdog.directory().join(name)
+    }
+}
