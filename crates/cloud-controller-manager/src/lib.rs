@@ -1,0 +1,75 @@
+//! The manager behind every binary.
+//!
+//! The data goes one way: the command line becomes [`options::Options`] (what was typed), those become a
+//! [`config::Config`] (checked, all errors at once, immutable), and [`app::run`] runs it: client, election, work. A binary
+//! is a list of providers and a call of [`main_with`]:
+//!
+//! ```no_run
+//! # const PROVIDER: cloud_provider::Provider = cloud_provider::Provider::new("mine", "a cloud", |_| {
+//! #     Box::pin(async { Ok(cloud_provider::Cloud::new("mine")) })
+//! # });
+//! fn main() -> std::process::ExitCode {
+//!     cloud_controller_manager::main_with("mine-cloud-controller-manager", [PROVIDER])
+//! }
+//! ```
+
+pub mod app;
+pub mod command;
+pub mod config;
+pub mod options;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use cloud_provider::{Provider, Registry};
+
+use crate::command::Action;
+
+/// Reads the command line of a binary that knows these providers, and does what it says.
+pub fn main_with(binary: &'static str, providers: impl IntoIterator<Item = Provider>) -> ExitCode {
+    let registry = match Registry::new(providers) {
+        Ok(registry) => registry,
+        Err(error) => return fail(&error),
+    };
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    match command::parse(binary, &registry, arguments) {
+        Ok(Action::Run(options)) => run(&registry, *options),
+        Ok(Action::Provider { command, arguments }) => match with_runtime(|| (command.run)(arguments)) {
+            Ok(Ok(())) => ExitCode::SUCCESS,
+            Ok(Err(error)) => fail(&error),
+            Err(error) => fail(&error),
+        },
+        Err(error) => {
+            // clap knows which of its "errors" are help and version: those are no failures and go to stdout.
+            let failed = error.use_stderr();
+            let shown = error.print();
+            ExitCode::from(u8::from(failed || shown.is_err()))
+        }
+    }
+}
+
+fn run(registry: &Registry, options: options::Options) -> ExitCode {
+    let config = match config::Config::check(options, registry) {
+        Ok(config) => config,
+        Err(errors) => return fail(&errors),
+    };
+    match with_runtime(|| app::run(config)) {
+        Ok(Ok(())) => ExitCode::SUCCESS,
+        Ok(Err(error)) => fail(error.as_ref()),
+        Err(error) => fail(&error),
+    }
+}
+
+fn with_runtime<F: Future>(start: impl FnOnce() -> F) -> Result<F::Output, std::io::Error> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    Ok(runtime.block_on(async { start().await }))
+}
+
+#[expect(
+    clippy::print_stderr,
+    reason = "the last words of a process, whether or not its log was ever set up"
+)]
+fn fail(error: &(dyn std::error::Error + 'static)) -> ExitCode {
+    eprintln!("Error: {}", controller_kit::log::report(error));
+    ExitCode::FAILURE
+}
