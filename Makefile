@@ -72,8 +72,8 @@ kube: ## Build the Kubernetes programs that tests start, ahead of the tests
 	$(CARGO) run --locked --package control-plane -- fetch
 
 .PHONY: test-kube
-test-kube: ## Run the tests on a real API server of one release: KUBE=1.37.1
-	@test -n "$(KUBE)" || { echo "make $@: say which release, as in make $@ KUBE=1.37.1 (see hack/kube)" >&2; exit 1; }
+test-kube: ## Run the tests on a real API server of one release: KUBE=1.37.2
+	@test -n "$(KUBE)" || { echo "make $@: say which release, as in make $@ KUBE=1.37.2 (see hack/kube)" >&2; exit 1; }
 	NEPHOS_KUBE=$(KUBE) $(CARGO) test --locked --package control-plane --package testkit --package controller-kit
 
 # Wider, slower, or in need of the network.
@@ -99,13 +99,13 @@ e2e: ## Run the end-to-end tests on a whole cluster (not there yet)
 
 .PHONY: audit
 audit: $(TOOLS)/bin/cargo-deny ## Examine the dependencies: bans, licences, sources, advisories (OFFLINE=1 leaves these out)
-	$(TOOLS)/bin/cargo-deny --locked --all-features check bans licenses sources
+	$(TOOLS)/bin/cargo-deny --locked --all-features check --hide-inclusion-graph bans licenses sources
 ifdef OFFLINE
 	@echo "make $@: advisories were NOT examined, because OFFLINE is set"
 else
 	@$(TOOLS)/bin/cargo-deny --all-features fetch db || { echo "make $@: the advisory database cannot be reached," \
 		"so advisories were NOT examined; OFFLINE=1 accepts that" >&2; exit 1; }
-	$(TOOLS)/bin/cargo-deny --locked --all-features check --disable-fetch advisories
+	$(TOOLS)/bin/cargo-deny --locked --all-features check --hide-inclusion-graph --disable-fetch advisories
 endif
 
 $(TOOLS)/bin/cargo-deny:
