@@ -18,7 +18,7 @@
 //! # Reading a config
 //!
 //! A provider derives [`serde::Deserialize`] for its structs: one field per section, a map for a section with
-//! subsections, one field per key. Hyphens, underscores and case of a key are free: `auth_url` is `auth-url`,
+//! subsections, one field per key. The case of a name is free, and so is writing it as one word: `auth_url` is `auth-url`,
 //! `AuthURL` and `Auth-Url` in the file. [`read`] then returns the struct and what was odd on the way:
 //!
 //! ```

@@ -10,16 +10,18 @@ use super::{
     error::{Found, Place},
     name,
     recovery::Recovery,
-    warning::{Oddity, Warning},
+    warning::Oddity,
 };
 
 mod fault;
 mod keys;
+mod notes;
 mod pairs;
 mod value;
 
 pub(super) use fault::{Cause, Fault};
 use keys::Keys;
+use notes::Notes;
 use pairs::{Pair, Pairs};
 
 /// What all storeys share during one pass over a document.
@@ -27,12 +29,25 @@ pub(super) struct Pass<'d> {
     pub(super) document: &'d Document,
     /// What earlier passes found wrong, and this one steps around.
     pub(super) recovery: &'d Recovery,
-    pub(super) warnings: RefCell<Vec<Warning>>,
+    notes: RefCell<Notes>,
 }
 
-impl Pass<'_> {
+impl<'d> Pass<'d> {
+    pub(super) fn new(document: &'d Document, recovery: &'d Recovery) -> Self {
+        Self { document, recovery, notes: RefCell::default() }
+    }
+
+    /// What this pass found odd.
+    pub(super) fn into_notes(self) -> Notes {
+        self.notes.into_inner()
+    }
+
     fn warn(&self, place: Place, oddity: Oddity) {
-        self.warnings.borrow_mut().push(Warning { place, oddity });
+        self.notes.borrow_mut().add(place, oddity);
+    }
+
+    fn warn_of_unknown(&self, place: Place, known: &'static [&'static str]) {
+        self.notes.borrow_mut().add_unknown(place, known);
     }
 }
 
@@ -106,8 +121,7 @@ impl<'de> Deserializer<'de> for Root<'_, '_> {
         let mut groups = self.groups(|section| {
             let field = name::field_for(fields, &section.name);
             if field.is_none() {
-                let suggestion = name::suggestion(fields, &section.name);
-                pass.warn(pass.document.place_of(section), Oddity::UnknownSection { suggestion });
+                pass.warn_of_unknown(pass.document.place_of(section), fields);
             }
             field.map(str::to_owned)
         });

@@ -1,6 +1,8 @@
 //! How names are compared: sections and keys do not care about case, nor a struct field about hyphens. Also which
 //! names look like they hold a secret, and which known name a misspelt one probably meant.
 
+use crate::nearest::nearest;
+
 /// The longest name that a message shows in full: a line of a key pasted without quotes parses as a name.
 const SHOWN: usize = 40;
 
@@ -20,6 +22,9 @@ pub(super) fn continues(c: char) -> bool {
 
 /// The spelling under which names are the same name: lower case, hyphens for underscores.
 pub(super) fn fold(name: &str) -> String {
+    if name.is_ascii() {
+        return name.to_ascii_lowercase().replace('_', "-");
+    }
     let folded = name.chars().flat_map(char::to_uppercase).flat_map(char::to_lowercase);
     folded.map(|c| if c == '_' { '-' } else { c }).collect()
 }
@@ -29,24 +34,23 @@ pub(super) fn squash(name: &str) -> String {
     fold(name).replace('-', "")
 }
 
-/// The field that a name in a file means. The same words with the same hyphens win over the same letters.
+/// The field that a name in a file means: the same words with the same hyphens, or else the same letters written as one
+/// word (`AuthURL`). Hyphens in other places are a typo: Go would ignore such a key, and its value must stop nobody.
 pub(super) fn field_for(fields: &[&'static str], name: &str) -> Option<&'static str> {
-    let (folded, squashed) = (fold(name), squash(name));
+    let folded = fold(name);
     let exact = fields.iter().find(|field| fold(field) == folded);
-    exact.or_else(|| fields.iter().find(|field| squash(field) == squashed)).copied()
+    let one_word = || fields.iter().find(|field| !folded.contains('-') && squash(field) == folded);
+    exact.or_else(one_word).copied()
 }
 
 /// The known name nearest to a misspelt one, spelt as people write it in files.
-pub(super) fn suggestion(known: &[&'static str], name: &str) -> Option<String> {
-    let wanted: Vec<char> = squash(name).chars().take(SHOWN + 1).collect();
-    // A third of the letters may differ: enough for a typo, too little for another word.
-    let tolerance = if wanted.len() > SHOWN { 0 } else { (wanted.len() / 3).max(1) };
-    known
-        .iter()
-        .map(|field| (distance(&wanted, &squash(field).chars().collect::<Vec<_>>()), *field))
-        .filter(|(distance, _)| *distance <= tolerance)
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, field)| field.replace('_', "-"))
+pub(super) fn suggestion(known: &[&str], name: &str) -> Option<String> {
+    let squashed: Vec<String> = known.iter().map(|field| squash(field)).collect();
+    // A name of any length may stand in a file; what is longer than it can be shown is no slip of the pen.
+    let typed = Some(squash(name)).filter(|typed| typed.chars().count() <= SHOWN)?;
+    let meant = nearest(&typed, squashed.iter().map(String::as_str))?;
+    let position = squashed.iter().position(|field| field == meant)?;
+    Some(known[position].replace('_', "-"))
 }
 
 /// Whether the value under this name must stay out of messages.
@@ -63,24 +67,6 @@ pub(super) fn shortened(text: &str) -> String {
     text.chars().take(SHOWN).chain(['…']).collect()
 }
 
-/// Edits between two words, a swap of neighbours counting as one.
-fn distance(a: &[char], b: &[char]) -> usize {
-    let mut rows: Vec<Vec<usize>> = vec![(0..=b.len()).collect()];
-    for (i, ca) in a.iter().enumerate() {
-        let mut row = vec![i + 1];
-        for (j, cb) in b.iter().enumerate() {
-            let replaced = rows[i][j] + usize::from(ca != cb);
-            let mut best = replaced.min(rows[i][j + 1] + 1).min(row[j] + 1);
-            if i > 0 && j > 0 && *ca == b[j - 1] && a[i - 1] == *cb {
-                best = best.min(rows[i - 1][j - 1] + 1);
-            }
-            row.push(best);
-        }
-        rows.push(row);
-    }
-    rows[a.len()][b.len()]
-}
-
 #[cfg(test)]
 mod tests {
     use rstest::rstest;
@@ -93,7 +79,8 @@ mod tests {
     #[case("Auth-Url", Some("auth_url"))]
     #[case("AUTHURL", Some("auth_url"))]
     #[case("auth-uri", None)]
-    #[case("route-r", Some("router"))]
+    #[case("route-r", None)]
+    #[case("router-", None)]
     #[case("lb-method", Some("lb-method"))]
     #[case("lbmethod", Some("lbmethod"))]
     fn a_name_finds_its_field(#[case] name: &str, #[case] field: Option<&str>) {

@@ -93,13 +93,12 @@ pub(super) fn read<T: DeserializeOwned>(
 ) -> Result<Loaded<T>, Errors> {
     let mut recovery = Recovery::default();
     loop {
-        let pass = Pass { document, recovery: &recovery, warnings: Vec::new().into() };
+        let pass = Pass::new(document, &recovery);
         let result = T::deserialize(Root(&pass));
-        let mut warnings = pass.warnings.into_inner();
-        warnings.sort_by_key(|warning| warning.place.line);
+        let notes = pass.into_notes();
         let fault = match result {
-            Ok(config) if errors.is_empty() => return Ok(Loaded { config, warnings }),
-            Ok(_) => return Err(Errors::new(errors, warnings)),
+            Ok(config) if errors.is_empty() => return Ok(Loaded { config, warnings: notes.into_warnings() }),
+            Ok(_) => return Err(Errors::new(errors, notes.into_warnings())),
             Err(fault) => fault,
         };
         let verdict = recovery.absorb(&fault);
@@ -107,7 +106,7 @@ pub(super) fn read<T: DeserializeOwned>(
             errors.push(fault.into_error());
         }
         if !verdict.again || errors.len() > MOST_ERRORS {
-            return Err(Errors::new(errors, warnings));
+            return Err(Errors::new(errors, notes.into_warnings()));
         }
     }
 }

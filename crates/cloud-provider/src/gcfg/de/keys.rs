@@ -6,7 +6,6 @@ use super::{Cause, Fault, Line, Pair, Pairs, Pass, value::Value};
 use crate::gcfg::{
     error::{Found, Place},
     name,
-    warning::Oddity,
 };
 
 /// The keys of one section or subsection.
@@ -50,14 +49,6 @@ impl<'p, 'd> Keys<'p, 'd> {
         let mut pairs = Pairs::new(pairs.into_iter());
         visitor.visit_map(&mut pairs).map_err(|fault| fault.in_section(&self.place, pairs.last.as_ref()))
     }
-
-    fn warn_of_unknown(&self, fields: &[&'static str], line: &Line<'_>) {
-        if line.inherited {
-            return;
-        }
-        let suggestion = name::suggestion(fields, &line.entry.key);
-        self.pass.warn(line.place(self.pass.document), Oddity::UnknownKey { suggestion });
-    }
 }
 
 impl<'de> Deserializer<'de> for Keys<'_, '_> {
@@ -71,8 +62,8 @@ impl<'de> Deserializer<'de> for Keys<'_, '_> {
     ) -> Result<V::Value, Fault> {
         let mut values = self.values(|line| {
             let field = name::field_for(fields, &line.entry.key);
-            if field.is_none() {
-                self.warn_of_unknown(fields, line);
+            if field.is_none() && !line.inherited {
+                self.pass.warn_of_unknown(line.place(self.pass.document), fields);
             }
             field.map(str::to_owned)
         });

@@ -20,7 +20,7 @@ impl<'d> Value<'_, 'd> {
     /// The line that holds for a key of one value: the last. Those before it are odd.
     fn last(&self) -> Option<Line<'d>> {
         let (last, overridden) = self.lines.split_last()?;
-        for line in overridden {
+        for line in overridden.iter().filter(|line| !line.inherited) {
             let oddity = Oddity::Overridden { by: last.entry.line };
             self.pass.warn(line.place(self.pass.document), oddity);
         }
@@ -34,7 +34,11 @@ impl<'d> Value<'_, 'd> {
         value.and_then(read).ok_or_else(|| line.refuse(self.pass, expected))
     }
 
+    /// The last value as it is; for a stand-in, what numbers and durations can be read from.
     fn text(&self) -> Result<String, Fault> {
+        if self.lines.is_empty() {
+            return Ok("0".to_owned());
+        }
         self.convert("a value after '='", |text| Some(text.to_owned()))
     }
 }
@@ -123,7 +127,8 @@ impl<'de> Deserializer<'de> for Value<'_, '_> {
         visitor: V,
     ) -> Result<V::Value, Fault> {
         let text = self.text()?;
-        let variant = name::field_for(variants, &text).map_or(text, str::to_owned);
+        let stand_in = variants.first().filter(|_| self.lines.is_empty()).copied();
+        let variant = stand_in.or_else(|| name::field_for(variants, &text)).map_or(text, str::to_owned);
         visitor.visit_enum(variant.into_deserializer())
     }
 
