@@ -18,8 +18,8 @@
 //! # Reading a config
 //!
 //! A provider derives [`serde::Deserialize`] for its structs: one field per section, a map for a section with
-//! subsections, one field per key. The case of a name is free, and so is writing it as one word: `auth_url` is `auth-url`,
-//! `AuthURL` and `Auth-Url` in the file. [`read`] then returns the struct and what was odd on the way:
+//! subsections, one field per key. The case of a name is free, and so is writing it as one word: the field `auth_url`
+//! is `auth-url`, `Auth-Url` or `AuthURL` in the file. [`read`] then returns the struct and what was odd on the way:
 //!
 //! ```
 //! use std::collections::BTreeMap;
@@ -119,6 +119,13 @@
 //! Go leaves what is not given at its zero value; put `#[serde(default)]` on a struct for the same. A field without
 //! default is required. A section `[default-x]`, if the struct has a field for it, holds what every subsection of `x`
 //! starts from. `#[serde(flatten)]` is not supported: it hides the types of the fields.
+//!
+//! # Where this is not Go's reader
+//!
+//! It accepts more: a name written as one word; in quotes, git's `\b` and lines that go on after a backslash; `\\`
+//! outside quotes; a few more letters of the world's alphabets in names; a wrong value that a later line overrides.
+//! It says more: what Go ignores is a warning, and all errors come at once. Floats are Rust's (no hexadecimal ones).
+//! INVARIANT: under a field's own spelling, what Go accepts gives the same value here.
 //!
 //! # Other uses
 //!
