@@ -1,0 +1,31 @@
+//! The fake cloud's provider, held to every promise of the contract, in the process and over HTTP.
+
+use testkit::conformance::{page, run};
+
+mod conformance {
+    pub mod between;
+    mod shown;
+    pub mod stand_in;
+    pub mod wire;
+}
+
+use conformance::stand_in::FakeStandIn;
+
+/// Proves: IFACE-11, IFACE-13, IFACE-14, IFACE-15, IFACE-21, IFACE-24, IFACE-33, IFACE-34
+#[test]
+fn the_fake_keeps_every_promise_in_the_process() {
+    let report = run(&FakeStandIn::in_process());
+    println!("{report}");
+    report.write().unwrap();
+    report.assert_conforms();
+    page::assert_on_record(&report, "fake");
+}
+
+#[test]
+fn the_fake_keeps_every_promise_over_http() {
+    let report = run(&FakeStandIn::over_http());
+    println!("{report}");
+    report.write_beside("http").unwrap();
+    report.assert_conforms();
+    page::assert_on_record(&report, "fake-http");
+}
