@@ -1,0 +1,90 @@
+//! A running binary whose log a test can wait for. Killed when dropped.
+
+use std::process::Stdio;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+pub(crate) struct Nephos {
+    child: Child,
+    lines: Arc<Mutex<Vec<String>>>,
+    grown: watch::Receiver<usize>,
+}
+
+impl Nephos {
+    pub(crate) fn start(arguments: &[String]) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_nephos"))
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .expect("the binary starts");
+        let stderr = child.stderr.take().expect("stderr is piped");
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let (grow, grown) = watch::channel(0);
+        let read = Arc::clone(&lines);
+        tokio::spawn(async move {
+            let mut source = BufReader::new(stderr).lines();
+            while let Ok(Some(line)) = source.next_line().await {
+                let mut lines = read.lock().expect("no panic under this lock");
+                lines.push(line);
+                grow.send_replace(lines.len());
+            }
+        });
+        Self { child, lines, grown }
+    }
+
+    /// Waits until a line contains `text`, looking at the whole log.
+    pub(crate) async fn wait_for(&mut self, text: &str, patience: Duration) {
+        let mut grown = self.grown.clone();
+        let found = timeout(patience, grown.wait_for(|_| self.count(text) > 0)).await;
+        let seen = matches!(found, Ok(Ok(_))) || self.count(text) > 0;
+        assert!(seen, "{text:?} is not in the log:\n{}", self.log());
+    }
+
+    pub(crate) fn count(&self, text: &str) -> usize {
+        self.lines.lock().expect("no panic under this lock").iter().filter(|line| line.contains(text)).count()
+    }
+
+    pub(crate) fn lines(&self) -> usize {
+        self.lines.lock().expect("no panic under this lock").len()
+    }
+
+    pub(crate) fn log(&self) -> String {
+        self.lines.lock().expect("no panic under this lock").join("\n")
+    }
+
+    pub(crate) fn is_running(&mut self) -> bool {
+        self.child.try_wait().expect("asking for the exit code").is_none()
+    }
+
+    pub(crate) fn terminate(&self) {
+        self.signal(Signal::TERM);
+    }
+
+    pub(crate) fn kill(&self) {
+        self.signal(Signal::KILL);
+    }
+
+    pub(crate) async fn exit_code(&mut self, patience: Duration) -> Option<i32> {
+        let ended = timeout(patience, self.child.wait()).await;
+        let status =
+            ended.unwrap_or_else(|_| panic!("it does not end:\n{}", self.log())).expect("waiting for it");
+        // The last lines arrive with the end of the pipe.
+        let mut grown = self.grown.clone();
+        let _ = timeout(patience, async { while grown.changed().await.is_ok() {} }).await;
+        status.code()
+    }
+
+    fn signal(&self, signal: Signal) {
+        let id = self.child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+        kill_process(id.expect("it still runs"), signal).expect("signalling it");
+    }
+}
