@@ -220,18 +220,17 @@ struct Launch<'a> {
 
 impl Launch<'_> {
     async fn etcd(&self) -> Result<(Daemon, u16), Error> {
-        let ([client, _], etcd) = self
-            .on_free_ports(|[client, peer]: [u16; 2]| {
-                let data = self.file(&format!("etcd-{client}"));
-                Ok(Spec {
-                    name: "etcd",
-                    program: self.assets.program(Program::Etcd)?,
-                    args: flags::etcd(&data, client, peer),
-                    probe: Probe::Etcd(client),
-                    deadline: self.builder.deadline,
-                })
+        let ([client, _], etcd) = on_free_ports(self.watchdog, |[client, peer]| {
+            let data = self.file(&format!("etcd-{client}"));
+            Ok(Spec {
+                name: "etcd",
+                program: self.assets.program(Program::Etcd)?,
+                args: flags::etcd(&data, client, peer),
+                probe: Probe::Etcd(client),
+                deadline: self.builder.deadline,
             })
-            .await?;
+        })
+        .await?;
         Ok((etcd, client))
     }
 
@@ -240,68 +239,47 @@ impl Launch<'_> {
         if self.builder.audit {
             write(&audit.0, &audit::policy().to_string())?;
         }
-        let ([port], api_server) = self
-            .on_free_ports(|[port]: [u16; 1]| {
-                let flags = flags::ApiServer {
-                    etcd,
-                    port,
-                    authority: &self.authority.certificate(),
-                    serving: &self.serving,
-                    tokens: &self.tokens,
-                    audit: self.builder.audit.then_some((&audit.0, &audit.1)),
-                };
-                Ok(Spec {
-                    name: "kube-apiserver",
-                    program: self.assets.program(Program::ApiServer)?,
-                    args: [flags.args(), self.builder.api_server_args.clone()].concat(),
-                    probe: Probe::ApiServer(self.kubeconfig("admin", port, &["system:masters"])?),
-                    deadline: self.builder.deadline,
-                })
+        let ([port], api_server) = on_free_ports(self.watchdog, |[port]| {
+            let flags = flags::ApiServer {
+                etcd,
+                port,
+                authority: &self.authority.certificate(),
+                serving: &self.serving,
+                tokens: &self.tokens,
+                audit: self.builder.audit.then_some((&audit.0, &audit.1)),
+            };
+            Ok(Spec {
+                name: "kube-apiserver",
+                program: self.assets.program(Program::ApiServer)?,
+                args: [flags.args(), self.builder.api_server_args.clone()].concat(),
+                probe: Probe::ApiServer(self.kubeconfig("admin", port, &["system:masters"])?),
+                deadline: self.builder.deadline,
             })
-            .await?;
+        })
+        .await?;
         Ok((api_server, port, self.file("admin.kubeconfig")))
     }
 
     async fn controller_manager(&self, api: u16) -> Result<Daemon, Error> {
         let kubeconfig = self.kubeconfig("system:kube-controller-manager", api, &[])?;
-        let (_, controller_manager) = self
-            .on_free_ports(|[port]: [u16; 1]| {
-                let flags = flags::ControllerManager {
-                    port,
-                    kubeconfig: &kubeconfig,
-                    authority: &self.authority.certificate(),
-                    serving: &self.serving,
-                    tokens: &self.tokens,
-                };
-                Ok(Spec {
-                    name: "kube-controller-manager",
-                    program: self.assets.program(Program::ControllerManager)?,
-                    args: [flags.args(), self.builder.controller_manager_args.clone()].concat(),
-                    probe: Probe::Healthz(self.kubeconfig("probe", port, &[])?),
-                    deadline: self.builder.deadline,
-                })
+        let (_, controller_manager) = on_free_ports(self.watchdog, |[port]| {
+            let flags = flags::ControllerManager {
+                port,
+                kubeconfig: &kubeconfig,
+                authority: &self.authority.certificate(),
+                serving: &self.serving,
+                tokens: &self.tokens,
+            };
+            Ok(Spec {
+                name: "kube-controller-manager",
+                program: self.assets.program(Program::ControllerManager)?,
+                args: [flags.args(), self.builder.controller_manager_args.clone()].concat(),
+                probe: Probe::Healthz(self.kubeconfig("probe", port, &[])?),
+                deadline: self.builder.deadline,
             })
-            .await?;
+        })
+        .await?;
         Ok(controller_manager)
-    }
-
-    /// Starts a daemon on ports that are free; when somebody takes one of them before the daemon does, on others.
-    async fn on_free_ports<const N: usize>(
-        &self,
-        spec: impl Fn([u16; N]) -> Result<Spec, Error>,
-    ) -> Result<([u16; N], Daemon), Error> {
-        let mut attempt = 1;
-        loop {
-            let mut free = [0; N];
-            for port in &mut free {
-                *port = ports::free()?;
-            }
-            let daemon = Daemon::new(spec(free)?, self.watchdog);
-            match daemon.start().await {
-                Err(error) if error.is_port_clash() && attempt < ATTEMPTS => attempt += 1,
-                started => return started.map(|()| (free, daemon)),
-            }
-        }
     }
 
     fn kubeconfig(&self, user: &str, port: u16, groups: &[&str]) -> Result<PathBuf, Error> {
@@ -312,5 +290,57 @@ impl Launch<'_> {
 
     fn file(&self, name: &str) -> PathBuf {
         self.watchdog.directory().join(name)
+    }
+}
+
+/// Starts a daemon on ports that are free; when somebody takes one of them before the daemon does, on others.
+async fn on_free_ports<const N: usize>(
+    watchdog: &Arc<Watchdog>,
+    spec: impl Fn([u16; N]) -> Result<Spec, Error>,
+) -> Result<([u16; N], Daemon), Error> {
+    let mut attempt = 1;
+    loop {
+        let mut free = [0; N];
+        for port in &mut free {
+            *port = ports::free()?;
+        }
+        let daemon = Daemon::new(spec(free)?, watchdog);
+        match daemon.start().await {
+            Err(error) if error.is_port_clash() && attempt < ATTEMPTS => attempt += 1,
+            started => return started.map(|()| (free, daemon)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::net::{Ipv4Addr, TcpListener};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_daemon_whose_port_was_taken_in_the_meantime_is_started_on_another() {
+        let assets = Assets::obtain(&Environment::of_process(), &on_stderr()).await.unwrap();
+        let name = format!("nephos-clash-{}", uuid::Uuid::new_v4().simple());
+        let watchdog = Arc::new(Watchdog::over(std::env::temp_dir().join(name)).await.unwrap());
+        let squatter = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let taken = squatter.local_addr().unwrap().port();
+        let attempts = Cell::new(0);
+        let (_, etcd) = on_free_ports(&watchdog, |[client, peer]| {
+            attempts.set(attempts.get() + 1);
+            let client = if attempts.get() == 1 { taken } else { client };
+            Ok(Spec {
+                name: "etcd",
+                program: assets.program(Program::Etcd)?,
+                args: flags::etcd(&watchdog.directory().join(format!("data-{client}")), client, peer),
+                probe: Probe::Etcd(client),
+                deadline: Duration::from_secs(30),
+            })
+        })
+        .await
+        .unwrap();
+        assert_eq!(attempts.get(), 2);
+        assert!(etcd.pid().await.is_some());
     }
 }

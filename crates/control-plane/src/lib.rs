@@ -30,6 +30,7 @@ pub mod audit;
 pub mod cluster;
 pub mod daemon;
 pub mod error;
+pub mod kubelet;
 pub mod version;
 
 mod flags;
@@ -41,4 +42,5 @@ pub use assets::{Assets, Environment, Program};
 pub use cluster::{Builder, ControlPlane};
 pub use daemon::Daemon;
 pub use error::Error;
+pub use kubelet::Kubelet;
 pub use version::Version;
