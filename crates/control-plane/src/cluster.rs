@@ -42,7 +42,8 @@ impl Builder {
         self
     }
 
-    /// Whether kube-controller-manager runs too.
+    /// Whether kube-controller-manager runs too. Without it nobody makes default service accounts, finishes the
+    /// deletion of a namespace, collects garbage, or fills the aggregated roles `view`, `edit` and `admin`.
     #[must_use]
     pub fn controller_manager(mut self, controller_manager: bool) -> Self {
         self.controller_manager = controller_manager;

@@ -82,7 +82,7 @@ pub enum Error {
     /// `go build` failed.
     #[error(
         "building {what} with Go failed ({status}); the build needs the Go module proxy (or a module cache that \
-         holds the pinned modules) and about 3 GB of disk. The end of its output:\n{output}"
+         holds the pinned modules) and about 5 GB of disk. The end of its output:\n{output}"
     )]
     Build {
         /// What was being built.

@@ -54,7 +54,15 @@ impl Release {
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> anyhow::Result<ExitCode> {
+async fn main() -> ExitCode {
+    run().await.unwrap_or_else(|error| {
+        // What to do about it stands in the message; a backtrace would bury it.
+        _ = writeln!(std::io::stderr(), "control-plane: {error:#}");
+        ExitCode::FAILURE
+    })
+}
+
+async fn run() -> anyhow::Result<ExitCode> {
     // From here on a signal does not end the process by itself, not even during a build.
     let mut interrupt = signal(SignalKind::interrupt()).context("listening for Ctrl-C")?;
     let mut terminate = signal(SignalKind::terminate()).context("listening for SIGTERM")?;

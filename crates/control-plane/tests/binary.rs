@@ -136,11 +136,13 @@ fn without_go_and_without_programs_fetch_fails_and_says_what_to_install() {
         .env_remove("NEPHOS_KUBE")
         .env("XDG_CACHE_HOME", bench.path())
         .env("PATH", bench.path())
+        .env("RUST_BACKTRACE", "1")
         .output()
         .unwrap();
     assert!(!answer.status.success());
     let message = String::from_utf8(answer.stderr).unwrap();
     assert!(message.contains("install Go 1.26") && message.contains("KUBEBUILDER_ASSETS"), "{message}");
+    assert_eq!(message.lines().count(), 1, "nothing buries what to do: {message}");
 }
 
 #[test]
