@@ -87,7 +87,7 @@ impl Patch {
         self
     }
 
-    /// Makes the server refuse it (409) if the object is another one of the same name.
+    /// Makes the server refuse it if the object is another one of the same name: with 422, because a UID cannot change.
     #[must_use]
     pub fn only_for_uid(self, uid: &str) -> Self {
         self.guarded("uid", uid)
@@ -102,7 +102,7 @@ impl Patch {
     fn guarded(mut self, field: &str, value: &str) -> Self {
         match &mut self.body {
             Body::Merge(body) | Body::Strategic(body) => body["metadata"][field] = json!(value),
-            // `replace`, not `test`: the server then answers 409 as it does for the other two kinds.
+            // `replace`, not `test`: the server then answers as it does for the other two kinds.
             Body::Json(operations) => operations.0.push(PatchOperation::Replace(ReplaceOperation {
                 path: PointerBuf::from_tokens(["metadata", field]),
                 value: json!(value),

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use tokio::task::JoinSet;
-use tracing::{debug, error, info};
+use tracing::{Instrument, debug, error, info, info_span};
 
 pub use self::health::{Health, Stalled};
 pub use self::metrics::Metrics;
@@ -102,8 +102,10 @@ where
     E: Into<BoxError>,
 {
     let key = item.key().clone();
+    // Every line that the handler logs names the queue and the key.
+    let span = info_span!("sync", queue, key = ?key);
     // Inside the block, so that a panic before the handler's first await is caught too.
-    let verdict = AssertUnwindSafe(async { handle(key).await }).catch_unwind().await;
+    let verdict = AssertUnwindSafe(async { handle(key).await }.instrument(span)).catch_unwind().await;
     match verdict {
         Ok(Ok(Outcome::Done)) => item.done(),
         Ok(Ok(Outcome::Requeue)) => item.retry(),

@@ -257,6 +257,8 @@ async fn crowd(seed: u64) {
         sleep(Duration::from_millis(rng.random_range(0..20))).await;
     }
     sleep(Duration::from_secs(60)).await;
+    queue.close();
+    while workers.join_next().await.is_some() {}
     let diary = diary.lock().unwrap();
     assert!(!diary.overlapped, "seed {seed}: two workers on one key");
     for (key, asked) in last_due {
@@ -264,8 +266,6 @@ async fn crowd(seed: u64) {
         assert!(last.is_some_and(|begun| begun >= asked), "seed {seed}: an add of {key} was lost");
     }
     assert_eq!((queue.len(), queue.waiting(), diary.running.len()), (0, 0, 0), "seed {seed}");
-    queue.close();
-    while workers.join_next().await.is_some() {}
 }
 
 #[derive(Debug, Default)]

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::Patch;
 
-/// Adds a finalizer; the server merges it into the list that is there by then. `None` if it is there already.
+/// Adds a finalizer; the server puts it before what is in the list by then. `None` if it is there already.
 pub fn add_finalizer(service: &Service, finalizer: &str) -> Option<Patch> {
     (!has_finalizer(service, finalizer))
         .then(|| Patch::strategic(json!({ "metadata": { "finalizers": [finalizer] } })).on_status())

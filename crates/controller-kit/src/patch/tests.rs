@@ -265,9 +265,10 @@ proptest! {
     #[test]
     fn a_diff_applied_gives_the_wanted_object(before in object(), after in object()) {
         let mut result = before.clone();
-        match Patch::diff(&before, &after).unwrap() {
-            Some(patch) => json_patch::merge(&mut result, &patch.body()),
-            None => prop_assert_eq!(&before, &after),
+        let patch = Patch::diff(&before, &after).unwrap();
+        prop_assert_eq!(patch.is_none(), before == after);
+        if let Some(patch) = patch {
+            json_patch::merge(&mut result, &patch.body());
         }
         prop_assert_eq!(result, after);
     }

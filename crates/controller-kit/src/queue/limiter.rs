@@ -112,7 +112,7 @@ mod tests {
         let mut limiter = Limiter::new(RateLimits { bucket: None, ..RateLimits::default() }, now);
         let delays: Vec<_> = (0..40).map(|_| limiter.next_delay(&"a", now)).collect();
         assert_eq!(millis(&delays[..4]), [5, 10, 20, 40]);
-        assert_eq!(delays[17], Duration::from_micros(655_360_000));
+        assert_eq!(delays[17], Duration::from_millis(655_360));
         assert!(delays[18..].iter().all(|&delay| delay == Duration::from_secs(1000)));
     }
 

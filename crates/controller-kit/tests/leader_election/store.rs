@@ -16,7 +16,11 @@ use tokio::time::sleep;
 
 /// The object all candidates stand for.
 #[derive(Debug, Clone)]
-pub(crate) struct Server(Arc<watch::Sender<Stored>>);
+pub(crate) struct Server {
+    stored: Arc<watch::Sender<Stored>>,
+    /// Whether an update must carry the version that is there.
+    guarded: bool,
+}
 
 #[derive(Debug, Clone, Default)]
 struct Stored {
@@ -26,11 +30,16 @@ struct Stored {
 
 impl Server {
     pub(crate) fn new() -> Self {
-        Self(Arc::new(watch::Sender::new(Stored::default())))
+        Self { stored: Arc::new(watch::Sender::new(Stored::default())), guarded: true }
+    }
+
+    /// A server that takes every update, which no election can be safe on.
+    pub(crate) fn careless() -> Self {
+        Self { guarded: false, ..Self::new() }
     }
 
     pub(crate) fn lease(&self) -> Option<Lease> {
-        self.0.borrow().lease.clone()
+        self.stored.borrow().lease.clone()
     }
 
     pub(crate) fn holder(&self) -> String {
@@ -39,11 +48,11 @@ impl Server {
 
     /// Writes the object whatever is there, as a person with kubectl would.
     pub(crate) fn put(&self, lease: &Lease) {
-        self.0.send_modify(|stored| stored.write(lease));
+        self.stored.send_modify(|stored| stored.write(lease));
     }
 
     pub(crate) fn delete(&self) {
-        self.0.send_modify(|stored| stored.lease = None);
+        self.stored.send_modify(|stored| stored.lease = None);
     }
 
     fn create(&self, lease: &Lease) -> Result<Lease, StoreError> {
@@ -53,8 +62,10 @@ impl Server {
     fn update(&self, lease: &Lease) -> Result<Lease, StoreError> {
         let guard = |stored: &Stored| match &stored.lease {
             None => Err(StoreError::NotFound),
-            Some(present) if present.resource_version() == lease.resource_version() => Ok(()),
-            Some(_) => Err(StoreError::Conflict),
+            Some(present) if self.guarded && present.resource_version() != lease.resource_version() => {
+                Err(StoreError::Conflict)
+            }
+            Some(_) => Ok(()),
         };
         self.change(guard, lease)
     }
@@ -65,7 +76,7 @@ impl Server {
         lease: &Lease,
     ) -> Result<Lease, StoreError> {
         let mut answer = Err(StoreError::Conflict);
-        self.0.send_if_modified(|stored| {
+        self.stored.send_if_modified(|stored| {
             answer = guard(stored).map(|()| {
                 stored.write(lease);
                 stored.lease.clone().unwrap()
@@ -203,7 +214,7 @@ impl LeaseStore for Connection {
         if self.faults.lock().unwrap().forbid_watch {
             return Err(StoreError::Forbidden("no watch for you".into()));
         }
-        let updates = self.call("watch", |server| Ok(server.0.subscribe())).await?;
+        let updates = self.call("watch", |server| Ok(server.stored.subscribe())).await?;
         let connection = self.clone();
         Ok(stream::unfold((updates, connection), |(mut updates, connection)| async move {
             updates.changed().await.ok()?;

@@ -203,6 +203,28 @@ async fn a_candidate_that_stops_with_its_claim_in_flight_does_not_leave_the_leas
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_leader_that_stops_with_a_renewal_in_flight_releases_and_the_renewal_does_not_bring_it_back() {
+    for hanging in [false, true] {
+        let server = Server::new();
+        let (a, b) = pair(&server, SLOW).await;
+        // The next renewal travels for seconds, or lands up to 40 s late.
+        *a.connection.faults.lock().unwrap() =
+            Faults { latency: secs(4), hang: if hanging { 100 } else { 0 }, ..Faults::default() };
+        let calls = a.connection.calls.lock().unwrap().len();
+        eventually(secs(3), "a renewal is under way", || a.connection.calls.lock().unwrap().len() > calls)
+            .await;
+        *a.connection.faults.lock().unwrap() = SLOW;
+        a.stop.cancel();
+        assert_eq!(a.task.await.unwrap(), Ended::Finished(()));
+        eventually(secs(1), "b leads", || b.leads()).await;
+        for _ in 0..600 {
+            sleep(Duration::from_millis(100)).await;
+            assert!(b.leads() && server.holder() == "b");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_standby_told_to_stop_ends_at_once_and_touches_nothing() {
     let server = Server::new();
     let (a, b) = pair(&server, SLOW).await;
