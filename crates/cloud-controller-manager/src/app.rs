@@ -38,7 +38,11 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
     let mut metrics = MetricsRegistry::default();
     let client_metrics = client::Metrics::register(&mut metrics);
     let clients = Clients::connect(config.client.clone(), random.clone(), client_metrics).await?;
-    let reload = clients.reload_on_change(&shutdown);
+    let reload = async {
+        clients.reload_on_change(&shutdown).await;
+        // It ends with the shutdown; the work then still has its lease to release.
+        std::future::pending::<()>().await;
+    };
     let work = lead_when_elected(&config, &clients, clock, &random, &mut metrics, &shutdown);
     tokio::select! {
         biased;

@@ -38,7 +38,7 @@ impl Candidate {
             clock: Arc::clone(clock),
             random: random.clone(),
             metrics: leader::Metrics::register(metrics),
-            listener: Arc::new(|notice: &Notice| tracing::info!(notice = %notice, "Leader election")),
+            listener: Arc::new(|_: &Notice| {}),
         };
         let config = leader::Config {
             namespace: election.namespace.clone(),

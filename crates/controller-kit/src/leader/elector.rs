@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use super::attempt::Attempt;
 use super::decide::View;
@@ -58,6 +58,30 @@ pub enum Ended<T> {
     Finished(T),
     /// The lease is lost and the work was dropped. The process should end: what it knows may be out of date.
     Lost,
+}
+
+/// A run of failed calls: its first failure and its end are said aloud, the failures in between only to those who ask.
+#[derive(Debug, Default)]
+struct Outage {
+    said: bool,
+}
+
+impl Outage {
+    fn seen(&mut self, lease: &str, error: &StoreError, what: &str) {
+        let error = error as &dyn std::error::Error;
+        if self.said {
+            debug!(lease, error, "{what}");
+        } else {
+            warn!(lease, error, "{what}");
+        }
+        self.said = true;
+    }
+
+    fn over(&mut self, lease: &str) {
+        if std::mem::take(&mut self.said) {
+            info!(lease, "the lease can be reached again");
+        }
+    }
 }
 
 /// A candidate for one lease.
@@ -158,16 +182,21 @@ impl Elector {
     }
 
     async fn stand(&mut self) {
+        let mut outage = Outage::default();
         loop {
-            match self.attempt().await {
+            let attempt = self.attempt().await;
+            if !matches!(attempt, Attempt::Failed(_)) {
+                outage.over(&self.config.name);
+            }
+            match attempt {
                 Attempt::Holding => return,
                 Attempt::Waiting { until } => self.await_turn(until).await,
                 Attempt::Displaced => {}
                 Attempt::Failed(error) => {
-                    warn!(
-                        lease = self.config.name,
-                        error = &error as &dyn std::error::Error,
-                        "acquiring failed"
+                    outage.seen(
+                        &self.config.name,
+                        &error,
+                        "acquiring failed; trying again until it succeeds",
                     );
                     sleep(self.random.jitter(self.config.timing.retry_period, JITTER_FACTOR)).await;
                 }
@@ -193,15 +222,19 @@ impl Elector {
 
     /// Tries until it succeeds; false once another holds the lease.
     async fn renew(&mut self) -> bool {
+        let mut outage = Outage::default();
         loop {
             match self.attempt().await {
-                Attempt::Holding => return true,
+                Attempt::Holding => {
+                    outage.over(&self.config.name);
+                    return true;
+                }
                 Attempt::Displaced | Attempt::Waiting { .. } => return false,
                 Attempt::Failed(error) => {
-                    warn!(
-                        lease = self.config.name,
-                        error = &error as &dyn std::error::Error,
-                        "renewing failed"
+                    outage.seen(
+                        &self.config.name,
+                        &error,
+                        "renewing failed; trying again until the renew deadline",
                     );
                     sleep(self.config.timing.retry_period).await;
                 }
