@@ -132,6 +132,3 @@ where
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -99,6 +99,3 @@ impl World {
         self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -57,7 +57,7 @@ impl Stock {
             removed: BTreeSet::new(),
             gone: BTreeSet::new(),
             lag: Lag { new: config.invisible_for, deleted: config.visible_after_delete },
-            pool: Pool { v4: config.address_pool, v6: config.address_pool_v6, given: 0, machines: 0 },
+            pool: Pool { v4: config.address_pool, v6: config.address_pool_v6, given: [0; 2], machines: 0 },
         };
         for machine in &config.instances {
             stock.put_machine(machine.clone(), Duration::ZERO);
@@ -115,14 +115,16 @@ impl Stock {
 struct Pool {
     v4: Ipv4Net,
     v6: Ipv6Net,
-    given: u32,
+    /// How many were tried so far, IPv4 and IPv6.
+    given: [u32; 2],
     machines: u32,
 }
 
 impl Pool {
     fn next(&mut self, ipv6: bool) -> Option<IpAddr> {
-        let number = self.given;
-        self.given = self.given.wrapping_add(1);
+        let given = &mut self.given[usize::from(ipv6)];
+        let number = *given;
+        *given = given.wrapping_add(1);
         if ipv6 {
             let offset = u128::from(number) + 1;
             let ip = Ipv6Addr::from(u128::from(self.v6.network()) | offset);
@@ -151,6 +153,6 @@ mod tests {
             given.push(ip.to_string());
         }
         assert_eq!(given, ["203.0.113.9", "203.0.113.10"]);
-        assert_eq!(stock.free_ip(true).unwrap().to_string(), "2001:db8::4", "the families count together");
+        assert_eq!(stock.free_ip(true).unwrap().to_string(), "2001:db8::1", "the other family has room");
     }
 }

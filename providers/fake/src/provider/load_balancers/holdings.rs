@@ -1,6 +1,6 @@
 //! What the cloud has for one Service, each object with the proof that it is ours.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use cloud_provider::load_balancer::Identity;
 use cloud_provider::ownership::{CLUSTER_TAG, OWNER_TAG};
@@ -117,18 +117,34 @@ impl FakeLoadBalancers {
                 Filter::Named(v6),
             ]);
         }
+        let in_use: BTreeSet<&String> =
+            balancers.iter().flat_map(|(balancer, _)| balancer.addresses.keys()).collect();
         for filter in &filters {
             let listed =
                 all_pages(|token| async move { self.api.list_addresses(filter, token.as_deref()).await })
                     .await?;
-            found.extend(listed.into_iter().map(|address| (address.id.clone(), address)));
+            for address in listed {
+                // An address in use cannot be gone; any other that a list shows may be.
+                let known = found.contains_key(&address.id) || in_use.contains(&address.id);
+                if known || self.exists(&address.id).await? {
+                    found.insert(address.id.clone(), address);
+                }
+            }
         }
-        for id in balancers.iter().flat_map(|(balancer, _)| balancer.addresses.keys()) {
+        for id in in_use {
             if !found.contains_key(id) {
                 found.insert(id.clone(), self.api.get_address(id).await?);
             }
         }
         Ok(found.into_values().collect())
+    }
+
+    async fn exists(&self, address: &str) -> Result<bool, ApiError> {
+        match self.api.get_address(address).await {
+            Ok(_) => Ok(true),
+            Err(ApiError::NotFound { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     async fn balancers_by(&self, filter: &Filter) -> Result<Vec<Balancer>, ApiError> {
