@@ -1,0 +1,1 @@
+//! What stands between the controllers and any cloud.

@@ -1,0 +1,1 @@
+//! The node controller: Nodes are initialised, and kept true.
