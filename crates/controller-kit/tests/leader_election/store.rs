@@ -11,13 +11,15 @@ use futures::{StreamExt, stream};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use serde_json::json;
-use tokio::sync::watch;
+use tokio::sync::Notify;
 use tokio::time::sleep;
 
 /// The object all candidates stand for.
 #[derive(Debug, Clone)]
 pub(crate) struct Server {
-    stored: Arc<watch::Sender<Stored>>,
+    stored: Arc<Mutex<Stored>>,
+    /// Wakes watchers in the order in which they came, so that a seed replays; a `tokio::sync::watch` wakes at random.
+    changed: Arc<Notify>,
     /// Whether an update must carry the version that is there.
     guarded: bool,
 }
@@ -30,7 +32,7 @@ struct Stored {
 
 impl Server {
     pub(crate) fn new() -> Self {
-        Self { stored: Arc::new(watch::Sender::new(Stored::default())), guarded: true }
+        Self { stored: Arc::default(), changed: Arc::default(), guarded: true }
     }
 
     /// A server that takes every update, which no election can be safe on.
@@ -39,7 +41,7 @@ impl Server {
     }
 
     pub(crate) fn lease(&self) -> Option<Lease> {
-        self.stored.borrow().lease.clone()
+        self.stored.lock().unwrap().lease.clone()
     }
 
     pub(crate) fn holder(&self) -> String {
@@ -48,11 +50,14 @@ impl Server {
 
     /// Writes the object whatever is there, as a person with kubectl would.
     pub(crate) fn put(&self, lease: &Lease) {
-        self.stored.send_modify(|stored| stored.write(lease));
+        self.stored.lock().unwrap().write(lease);
+        self.changed.notify_waiters();
     }
 
     pub(crate) fn delete(&self) {
-        self.stored.send_modify(|stored| stored.lease = None);
+        let mut stored = self.stored.lock().unwrap();
+        (stored.lease, stored.version) = (None, stored.version + 1);
+        self.changed.notify_waiters();
     }
 
     fn create(&self, lease: &Lease) -> Result<Lease, StoreError> {
@@ -75,15 +80,28 @@ impl Server {
         guard: impl FnOnce(&Stored) -> Result<(), StoreError>,
         lease: &Lease,
     ) -> Result<Lease, StoreError> {
-        let mut answer = Err(StoreError::Conflict);
-        self.stored.send_if_modified(|stored| {
-            answer = guard(stored).map(|()| {
-                stored.write(lease);
-                stored.lease.clone().unwrap()
-            });
-            answer.is_ok()
-        });
-        answer
+        let mut stored = self.stored.lock().unwrap();
+        guard(&stored)?;
+        stored.write(lease);
+        self.changed.notify_waiters();
+        Ok(stored.lease.clone().unwrap())
+    }
+
+    fn version(&self) -> u64 {
+        self.stored.lock().unwrap().version
+    }
+
+    /// Waits until there is something newer than the version `seen`, and returns its version.
+    async fn newer_than(&self, seen: u64) -> u64 {
+        loop {
+            let changed = self.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            if self.version() > seen {
+                return self.version();
+            }
+            changed.await;
+        }
     }
 }
 
@@ -214,16 +232,14 @@ impl LeaseStore for Connection {
         if self.faults.lock().unwrap().forbid_watch {
             return Err(StoreError::Forbidden("no watch for you".into()));
         }
-        let updates = self.call("watch", |server| Ok(server.stored.subscribe())).await?;
-        let connection = self.clone();
-        Ok(stream::unfold((updates, connection), |(mut updates, connection)| async move {
-            updates.changed().await.ok()?;
+        let seen = self.call("watch", |server| Ok(server.version())).await?;
+        Ok(stream::unfold((seen, self.clone()), |(seen, connection)| async move {
+            let version = connection.server.newer_than(seen).await;
             connection.travel().await;
             if connection.faults.lock().unwrap().cut {
                 return std::future::pending().await;
             }
-            let lease = updates.borrow_and_update().lease.clone();
-            Some((Ok(lease), (updates, connection)))
+            Some((Ok(connection.server.lease()), (version, connection)))
         })
         .boxed())
     }
