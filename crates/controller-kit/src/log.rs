@@ -185,7 +185,8 @@ fn base_name(path: &str) -> &str {
 
 /// An error and all its sources on one line, for a log field or a condition message.
 ///
-/// A source whose text its parent already ends with is not repeated: some libraries print their source themselves.
+/// A source whose text its parent already ends with is not repeated: some libraries print their source themselves. Of
+/// an answer that cannot be decoded only the place is told, because the decoder would quote it.
 pub fn report<'a>(error: &'a (dyn Error + 'static)) -> impl fmt::Display + 'a {
     Report(error)
 }
@@ -194,11 +195,11 @@ struct Report<'a>(&'a (dyn Error + 'static));
 
 impl fmt::Display for Report<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut said = self.0.to_string();
+        let mut said = words(self.0);
         f.write_str(&said)?;
         let mut next = self.0.source();
         while let Some(error) = next {
-            let text = error.to_string();
+            let text = words(error);
             if !said.ends_with(&text) {
                 write!(f, ": {text}")?;
             }
@@ -206,6 +207,17 @@ impl fmt::Display for Report<'_> {
             next = error.source();
         }
         Ok(())
+    }
+}
+
+/// What an error says, without what it quotes.
+fn words(error: &(dyn Error + 'static)) -> String {
+    if let Some(json) = error.downcast_ref::<serde_json::Error>() {
+        return format!("unexpected JSON at line {} column {}", json.line(), json.column());
+    }
+    match error.downcast_ref::<kube::Error>() {
+        Some(kube::Error::SerdeError(_)) => "decoding the answer of the API server".to_owned(),
+        _ => error.to_string(),
     }
 }
 

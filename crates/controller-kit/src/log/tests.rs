@@ -213,3 +213,10 @@ fn a_report_names_each_cause_once() {
     let error = Outer(Middle(io::Error::other("connection refused")));
     assert_eq!(report(&error).to_string(), "writing the status: service error: connection refused");
 }
+
+#[test]
+fn a_report_does_not_quote_what_could_not_be_decoded() {
+    let decoder = serde_json::from_str::<u8>(r#""canary""#).unwrap_err();
+    let text = report(&kube::Error::SerdeError(decoder)).to_string();
+    assert_eq!(text, "decoding the answer of the API server: unexpected JSON at line 1 column 8");
+}
