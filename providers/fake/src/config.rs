@@ -2,7 +2,7 @@
 //! table of them, and a test compares the two.
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
 use cloud_provider::{CloudConfig, Error};
@@ -136,10 +136,7 @@ impl Default for Config {
             unique_names: false,
             expect_permits: true,
             address_pool: Ipv4Net::new_assert(Ipv4Addr::new(198, 18, 0, 0), 15),
-            address_pool_v6: Ipv6Net::new_assert(
-                "2001:db8::".parse().unwrap_or(std::net::Ipv6Addr::LOCALHOST),
-                64,
-            ),
+            address_pool_v6: Ipv6Net::new_assert(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0), 64),
             instances: Vec::new(),
             clusters: BTreeMap::new(),
             faults: Vec::new(),
@@ -224,17 +221,16 @@ impl Config {
             .max_by_key(|(pattern, _)| pattern.len())
             .map_or(self.latency, |(_, latency)| *latency)
     }
+}
 
-    /// The zone of something of this name: always the same one.
-    pub(crate) fn zone_of(&self, name: &str) -> String {
-        // FNV-1a: stable across releases and machines, unlike the standard library's hasher.
-        let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        });
-        let zones = self.zones.len().max(1) as u64;
-        let index = usize::try_from(hash % zones).unwrap_or_default();
-        self.zones.get(index).cloned().unwrap_or_default()
-    }
+/// Which of the zones something of this name is in: always the same one.
+pub(crate) fn zone_of(zones: &[String], name: &str) -> String {
+    // FNV-1a: stable across releases and machines, unlike the standard library's hasher.
+    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    let index = hash.checked_rem(zones.len() as u64).and_then(|index| usize::try_from(index).ok());
+    index.and_then(|index| zones.get(index)).cloned().unwrap_or_default()
 }
 
 /// The keys as the file spells them, with their values.

@@ -47,8 +47,12 @@ pub struct ProviderSettings {
     pub ip_mode: Option<IpMode>,
     /// The cluster's pod networks.
     pub pod_networks: Vec<IpNet>,
-    /// Zones, region and type of adopted instances.
-    config: Config,
+    /// The zones over which adopted instances are spread.
+    pub zones: Vec<String>,
+    /// The region of adopted instances.
+    pub region: String,
+    /// The type of adopted instances.
+    pub instance_type: String,
 }
 
 impl From<&Config> for ProviderSettings {
@@ -58,7 +62,9 @@ impl From<&Config> for ProviderSettings {
             classes: config.classes.clone(),
             ip_mode: config.ip_mode,
             pod_networks: config.pod_networks.clone(),
-            config: config.clone(),
+            zones: config.zones.clone(),
+            region: config.region.clone(),
+            instance_type: config.instance_type.clone(),
         }
     }
 }

@@ -1,8 +1,13 @@
 //! The cloud as an HTTP server: its API under `/v1/`, its back door under `/admin/`.
 
+use std::future::IntoFuture;
+use std::sync::Arc;
+use std::time::Duration;
+
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use tokio::net::TcpListener;
+use tokio::sync::Notify;
 
 use crate::world::World;
 
@@ -22,11 +27,27 @@ pub fn router(world: World) -> Router {
         .with_state(world)
 }
 
-/// Serves until `end` completes, then lets the calls under way finish.
+/// How long calls under way may take to finish once the end has come; one that hangs never would.
+const GRACE: Duration = Duration::from_secs(3);
+
+/// Serves until `end` completes, then lets the calls under way finish, for three seconds at most.
 pub async fn serve(
     listener: TcpListener,
     world: World,
     end: impl Future<Output = ()> + Send + 'static,
 ) -> std::io::Result<()> {
-    axum::serve(listener, router(world)).with_graceful_shutdown(end).await
+    let ended = Arc::new(Notify::new());
+    let announce = Arc::clone(&ended);
+    let server = axum::serve(listener, router(world)).with_graceful_shutdown(async move {
+        end.await;
+        announce.notify_one();
+    });
+    let give_up = async {
+        ended.notified().await;
+        tokio::time::sleep(GRACE).await;
+    };
+    tokio::select! {
+        result = server.into_future() => result,
+        () = give_up => Ok(()),
+    }
 }

@@ -45,7 +45,11 @@ struct Shared {
     clock: Arc<dyn Clock>,
     started: Duration,
     state: Mutex<State>,
+    listener: Mutex<Option<Listener>>,
 }
+
+/// Told of each call as it comes.
+type Listener = Arc<dyn Fn(&Call) + Send + Sync>;
 
 /// All that changes.
 struct State {
@@ -65,7 +69,15 @@ impl World {
             bucket: config.rate_limit.map(Bucket::new),
             ledger: Ledger::new(config.log_calls),
         };
-        Self { shared: Arc::new(Shared { config, clock, started, state: Mutex::new(state) }) }
+        Self {
+            shared: Arc::new(Shared {
+                config,
+                clock,
+                started,
+                state: Mutex::new(state),
+                listener: Mutex::default(),
+            }),
+        }
     }
 
     /// How it was configured.

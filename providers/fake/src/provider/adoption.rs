@@ -4,12 +4,12 @@ use cloud_provider::well_known::address_types::{HOSTNAME, INTERNAL_IP};
 use cloud_provider::well_known::annotations::PROVIDED_NODE_IP;
 use cloud_provider::{NodeRef, ProviderId};
 
-use super::NAME;
-use crate::config::Config;
+use super::{NAME, ProviderSettings};
+use crate::config::zone_of;
 use crate::objects::Machine;
 
 /// The instance for a Node; nothing if the Node is another cloud's or its ID cannot be read.
-pub(super) fn machine_for(node: &NodeRef, config: &Config) -> Option<Machine> {
+pub(super) fn machine_for(node: &NodeRef, settings: &ProviderSettings) -> Option<Machine> {
     let id = match node.provider_id.as_deref() {
         None => node.name.clone(),
         Some(text) => {
@@ -17,9 +17,9 @@ pub(super) fn machine_for(node: &NodeRef, config: &Config) -> Option<Machine> {
         }
     };
     let mut machine = Machine::new(&node.name).with_id(id);
-    machine.zone = config.zone_of(&node.name);
-    machine.region.clone_from(&config.region);
-    machine.instance_type.clone_from(&config.instance_type);
+    machine.zone = zone_of(&settings.zones, &node.name);
+    machine.region.clone_from(&settings.region);
+    machine.instance_type.clone_from(&settings.instance_type);
     machine.addresses = internal_ips(node).into_iter().map(|ip| (INTERNAL_IP.to_owned(), ip)).collect();
     machine.addresses.push((HOSTNAME.to_owned(), node.name.clone()));
     Some(machine)

@@ -28,7 +28,7 @@ impl FakeInstances {
         if !self.settings.adopt {
             return Ok(());
         }
-        let machines = nodes.iter().filter_map(|node| adoption::machine_for(node, &self.settings.config));
+        let machines = nodes.iter().filter_map(|node| adoption::machine_for(node, &self.settings));
         let new: Vec<Machine> = {
             let adopted = self.adopted.lock().unwrap_or_else(PoisonError::into_inner);
             machines.filter(|machine| adopted.get(&machine.id) != Some(machine)).collect()

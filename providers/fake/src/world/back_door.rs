@@ -1,5 +1,6 @@
 //! The back door: what tests and the server's `/admin/` do to the world without being a client of it.
 
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use cloud_provider::ownership::OWNER_TAG;
@@ -158,6 +159,19 @@ impl World {
     /// Disarms all faults.
     pub fn clear_faults(&self) {
         self.state().trouble.clear();
+    }
+
+    /// Has `listener` told of each call as it comes, before anything is done about it; it replaces the one before. It may
+    /// use the back door, but must not wait.
+    pub fn on_call(&self, listener: impl Fn(&Call) + Send + Sync + 'static) {
+        *self.shared.listener.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(listener));
+    }
+
+    pub(super) fn tell(&self, call: &Call) {
+        let listener = self.shared.listener.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(listener) = listener {
+            listener(call);
+        }
     }
 
     /// How many calls there were since the start or the last reset.

@@ -114,7 +114,9 @@ impl World {
     fn take_off(&self, asked: &Asked<'_>) -> Flight<'_> {
         let age = self.age();
         let object = asked.objects.first().unwrap_or(&"");
-        let number = self.state().ledger.enter(age, asked.caller, asked.operation, object);
+        let call = self.state().ledger.enter(age, asked.caller, asked.operation, object);
+        let number = call.number;
+        self.tell(&call);
         Flight { world: self, number, outcome: "cancelled" }
     }
 }

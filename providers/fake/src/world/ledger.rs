@@ -119,7 +119,7 @@ impl Ledger {
     }
 
     /// Notes that a call came, and numbers it.
-    pub(super) fn enter(&mut self, at: Duration, caller: &str, operation: Operation, object: &str) -> u64 {
+    pub(super) fn enter(&mut self, at: Duration, caller: &str, operation: Operation, object: &str) -> Call {
         let number = self.next;
         self.next += 1;
         let counters = &mut self.counters;
@@ -127,14 +127,13 @@ impl Ledger {
         *counters.by_operation.entry(operation.name().to_owned()).or_default() += 1;
         counters.in_flight += 1;
         counters.max_in_flight = counters.max_in_flight.max(counters.in_flight);
-        if self.keep > 0 {
-            if self.calls.len() >= self.keep {
-                self.calls.pop_front();
-            }
-            let (caller, object) = (caller.to_owned(), object.to_owned());
-            self.calls.push_back(Call { number, at, caller, operation, object, outcome: None });
+        let (caller, object) = (caller.to_owned(), object.to_owned());
+        let call = Call { number, at, caller, operation, object, outcome: None };
+        self.calls.push_back(call.clone());
+        if self.calls.len() > self.keep {
+            self.calls.pop_front();
         }
-        number
+        call
     }
 
     /// Notes how it ended.
@@ -179,8 +178,8 @@ mod tests {
     fn the_log_forgets_the_oldest_calls_and_the_counters_do_not() {
         let mut ledger = Ledger::new(2);
         for object in ["a", "b", "c"] {
-            let number = ledger.enter(Duration::ZERO, "c1", Operation::GetInstance, object);
-            ledger.leave(number, "ok");
+            let call = ledger.enter(Duration::ZERO, "c1", Operation::GetInstance, object);
+            ledger.leave(call.number, "ok");
         }
         let kept: Vec<(&str, Option<&str>)> =
             ledger.calls().map(|call| (call.object.as_str(), call.outcome.as_deref())).collect();
@@ -192,10 +191,10 @@ mod tests {
     #[test]
     fn the_most_calls_at_once_are_remembered() {
         let mut ledger = Ledger::new(10);
-        let calls: Vec<u64> =
+        let calls: Vec<Call> =
             (0..3).map(|_| ledger.enter(Duration::ZERO, "", Operation::CreateRoute, "")).collect();
-        for number in calls {
-            ledger.leave(number, "ok");
+        for call in calls {
+            ledger.leave(call.number, "ok");
         }
         assert_eq!((ledger.counters().in_flight, ledger.counters().max_in_flight), (0, 3));
         assert_eq!((ledger.counters().reads, ledger.counters().writes), (0, 3));

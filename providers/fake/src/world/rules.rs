@@ -12,7 +12,7 @@ use super::State;
 use super::ledger::Rule;
 use super::shelf::{Origin, Shelf};
 use crate::api::{ApiError, Operation};
-use crate::config::Config;
+use crate::config::{self, Config};
 use crate::objects::{
     Address, Balancer, BalancerUpdate, Disk, NewAddress, NewBalancer, NewDisk, NewRoute, Object, RouteEntry,
     Tags,
@@ -175,7 +175,7 @@ impl State {
             id: self.stock.disks.next_id(),
             name: new.name.clone(),
             bytes: new.bytes,
-            zone: new.zones.first().cloned().unwrap_or_else(|| by.config.zone_of(&new.name)),
+            zone: new.zones.first().cloned().unwrap_or_else(|| config::zone_of(&by.config.zones, &new.name)),
             region: by.config.region.clone(),
             attached: None,
             tags: new.tags.clone(),

@@ -1,15 +1,16 @@
 //! Each fault can be seen by whoever calls, and the same seed gives the same story.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use cloud_provider::Verb;
+use cloud_provider::{Capability, Verb};
 use provider_fake::objects::Machine;
 use provider_fake::world::Call;
-use provider_fake::{Api, ApiError, Config, Effect, Fault, Filter, World};
+use provider_fake::{Api, ApiError, Config, Effect, Fault, Filter, Operation, World};
 use rstest::rstest;
 
 use crate::rules::{create_balancer, new_balancer, new_route};
-use crate::support::{CLUSTER, cluster, with_permit, world};
+use crate::support::{CLUSTER, cluster, fake, with_permit, world};
 
 fn world_of(names: &[&str], page_size: usize) -> World {
     let world = world(Config { page_size, ..Config::default() });
@@ -134,6 +135,39 @@ async fn a_fault_that_could_never_strike_is_refused_and_all_can_be_disarmed() {
     assert!(world.session(CLUSTER).list_clusters().await.is_err());
     world.clear_faults();
     assert!(world.session(CLUSTER).list_clusters().await.is_ok());
+}
+
+/// Proves: IFACE-48
+#[tokio::test(start_paused = true)]
+async fn one_double_plays_every_part_records_each_call_and_tells_a_test_of_it_as_it_comes() {
+    let latencies = [("get_instance".to_owned(), Duration::from_secs(1))].into();
+    let (world, cloud) = fake(Config { latencies, unique_names: true, ..Config::default() });
+    for capability in Capability::ALL {
+        assert!(cloud.can(capability), "{capability:?}");
+    }
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let (ear, door) = (Arc::clone(&heard), world.clone());
+    world.on_call(move |call| {
+        ear.lock().unwrap().push((call.operation, call.object.clone()));
+        if call.operation == Operation::GetInstance {
+            door.add_machine(Machine::new(call.object.clone()));
+        }
+    });
+    let api = world.connect(&cluster(CLUSTER));
+    assert!(api.get_instance("a").await.is_ok(), "the callback made it before the call was carried out");
+    assert_eq!(world.age(), Duration::from_secs(1), "after its delay");
+    let new = new_route("a", "10.244.1.0/24");
+    let create =
+        async || with_permit(Verb::Create, async |permit| api.create_route(&new, permit).await).await;
+    assert!(create().await.is_ok());
+    assert!(matches!(create().await, Err(ApiError::Conflict { .. })), "a name that is taken");
+    let absent = with_permit(Verb::Delete, async |permit| api.delete_route("route-9", permit).await).await;
+    assert!(matches!(absent, Err(ApiError::NotFound { .. })));
+
+    let logged: Vec<(Operation, String)> =
+        world.calls().into_iter().map(|call| (call.operation, call.object)).collect();
+    assert_eq!(*heard.lock().unwrap(), logged);
+    assert_eq!(logged.len(), 4);
 }
 
 /// Two hundred calls under chance, and the log they leave.

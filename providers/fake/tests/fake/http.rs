@@ -228,29 +228,37 @@ async fn an_endpoint_that_is_wrong_or_silent_fails_the_build_with_a_reason() {
 }
 
 /// A `fake-cloud` process that ends with the test.
-struct Process(Child);
+struct Process {
+    child: Child,
+    endpoint: String,
+    _files: tempfile::TempDir,
+}
 
 impl Drop for Process {
     fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
-#[tokio::test]
-async fn the_program_prints_its_address_and_serves_two_clusters_at_once() {
-    let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("cloud.yaml");
-    std::fs::write(&file, "latency: 1ms\naddressPool: 203.0.113.0/24\n").unwrap();
-    let child = Command::new(env!("CARGO_BIN_EXE_fake-cloud"))
+fn start(config: &str) -> Process {
+    let files = tempfile::tempdir().unwrap();
+    let file = files.path().join("cloud.yaml");
+    std::fs::write(&file, config).unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_fake-cloud"))
         .args(["--listen", "127.0.0.1:0", "--config", file.to_str().unwrap()])
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut process = Process(child);
     let mut line = String::new();
-    BufReader::new(process.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    let endpoint = line.trim();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    Process { child, endpoint: line.trim().to_owned(), _files: files }
+}
+
+#[tokio::test]
+async fn the_program_prints_its_address_and_serves_two_clusters_at_once() {
+    let process = start("latency: 1ms\naddressPool: 203.0.113.0/24\n");
+    let endpoint = process.endpoint.as_str();
     let mut ips = Vec::new();
     for id in ["cluster-1", "cluster-2"] {
         let mut context = context(id);
@@ -269,6 +277,26 @@ async fn the_program_prints_its_address_and_serves_two_clusters_at_once() {
     assert_eq!(ips, ["203.0.113.1", "203.0.113.2"]);
     let violations = send(Method::GET, &format!("{endpoint}/admin/violations"), None).await;
     assert_eq!(violations.body().as_ref(), b"[]");
+}
+
+#[tokio::test]
+async fn the_program_ends_soon_when_told_to_even_with_a_call_that_hangs() {
+    let mut process = start("faults: [{ operation: list_clusters, effect: hang }]");
+    let uri = format!("{}/v1/clusters", process.endpoint);
+    let hanging = tokio::spawn(async move { send(Method::GET, &uri, None).await });
+    let calls = format!("{}/admin/calls", process.endpoint);
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(10);
+    while send(Method::GET, &calls, None).await.body().as_ref() == b"[]" {
+        assert!(tokio::time::Instant::now() < deadline, "the call never came");
+    }
+    let killed = Command::new("kill").arg(process.child.id().to_string()).status().unwrap();
+    assert!(killed.success());
+    while process.child.try_wait().unwrap().is_none() {
+        assert!(tokio::time::Instant::now() < deadline, "it does not end");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(process.child.wait().unwrap().success());
+    hanging.abort();
 }
 
 #[test]

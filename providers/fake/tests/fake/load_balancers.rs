@@ -31,7 +31,7 @@ async fn delete(cloud: &Cloud) -> Result<(), Error> {
 }
 
 async fn agreement(cloud: &Cloud, spec: &Spec) -> Agreement {
-    balancers(cloud).get(spec).await.unwrap().expect("there is a balancer").agreement
+    balancers(cloud).get(spec).await.unwrap().unwrap().agreement
 }
 
 fn ips(status: &LoadBalancerStatus) -> Vec<String> {

@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "tests: what must not fail ends the test")]
 
+mod chaos;
 mod faults;
 mod http;
 mod instances;
