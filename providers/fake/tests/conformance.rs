@@ -1,12 +1,14 @@
 //! The fake cloud's provider, held to every promise of the contract, in the process and over HTTP.
 
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "in a test, a panic is a finding")]
+
 use testkit::conformance::{page, run};
 
 mod conformance {
-    pub mod between;
+    pub(super) mod between;
     mod shown;
-    pub mod stand_in;
-    pub mod wire;
+    pub(super) mod stand_in;
+    pub(super) mod wire;
 }
 
 use conformance::stand_in::FakeStandIn;

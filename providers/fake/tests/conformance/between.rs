@@ -23,7 +23,7 @@ macro_rules! bendable {
     ($($call:ident($($argument:ident: $type:ty),*) -> $answer:ty;)*) => {
         /// A way to bend calls. Those that are not written pass through.
         #[async_trait]
-        pub trait Bend: Send + Sync + 'static {
+        pub(crate) trait Bend: Send + Sync + 'static {
             $(
                 #[allow(missing_docs)]
                 async fn $call(&self, api: &dyn Api $(, $argument: $type)*) -> Answer<$answer> {
@@ -81,20 +81,20 @@ bendable! {
 }
 
 /// Every call passes through.
-pub struct Straight;
+pub(crate) struct Straight;
 
 impl Bend for Straight {}
 
 /// The API behind a bend.
-pub struct Between {
+pub(crate) struct Between {
     /// The cloud.
-    pub api: Arc<dyn Api>,
+    pub(crate) api: Arc<dyn Api>,
     /// What happens on the way.
-    pub bend: Arc<dyn Bend>,
+    pub(crate) bend: Arc<dyn Bend>,
     /// Which calls get no answer in time.
-    pub trouble: Trouble,
+    pub(crate) trouble: Trouble,
     /// How long each answer takes after the cloud has acted.
-    pub delay: Duration,
+    pub(crate) delay: Duration,
 }
 
 impl Between {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use cloud_provider::load_balancer::Protocol;
-use provider_fake::objects::{Balancer, Machine, Object as _};
+use provider_fake::objects::{self, Balancer, Machine};
 use provider_fake::{Effect, Fault as Armed};
 use serde::Serialize;
 use testkit::conformance::stand_in::{
@@ -11,7 +11,7 @@ use testkit::conformance::stand_in::{
 };
 
 /// An instance as the cloud's console shows it.
-pub fn instance(machine: &Machine) -> Instance {
+pub(crate) fn instance(machine: &Machine) -> Instance {
     Instance {
         provider_id: format!("{}://{}", provider_fake::NAME, machine.id),
         name: machine.name.clone(),
@@ -23,7 +23,7 @@ pub fn instance(machine: &Machine) -> Instance {
 }
 
 /// Everything in the cloud.
-pub fn contents(world: &provider_fake::Contents) -> Contents {
+pub(crate) fn contents(world: &provider_fake::Contents) -> Contents {
     let addresses = world.addresses.iter().map(|address| object("address", address, Detail::Part));
     let balancers = world.balancers.iter().map(|balancer| {
         // The cloud counts this down by itself.
@@ -41,7 +41,7 @@ pub fn contents(world: &provider_fake::Contents) -> Contents {
     Contents { objects: addresses.chain(balancers).chain(routes).chain(volumes).collect() }
 }
 
-fn object<T: provider_fake::objects::Object + Serialize>(kind: &str, object: &T, detail: Detail) -> Object {
+fn object<T: objects::Object + Serialize>(kind: &str, object: &T, detail: Detail) -> Object {
     Object {
         kind: kind.to_owned(),
         id: object.id().to_owned(),
@@ -70,13 +70,14 @@ fn shown(balancer: &Balancer, machines: &[Machine]) -> Shown {
     }
 }
 
+/// The name of an instance; volumes are attached by it in the first place.
 fn name_of(id: &str, machines: &[Machine]) -> String {
-    let machine = machines.iter().find(|machine| machine.id == id);
+    let machine = machines.iter().find(|machine| machine.id == id || machine.name == id);
     machine.map_or_else(|| format!("no instance has the ID {id}"), |machine| machine.name.clone())
 }
 
 /// A fault of the suite as the fake cloud spells it.
-pub fn fault(fault: Fault, aim: Aim) -> Armed {
+pub(crate) fn fault(fault: Fault, aim: Aim) -> Armed {
     let calls = match aim.calls {
         Calls::Reads => "reads",
         Calls::Writes => "writes",

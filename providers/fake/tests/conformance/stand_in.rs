@@ -28,11 +28,11 @@ const PAGE: usize = 4;
 /// How long the client waits for an answer over HTTP.
 const TIMEOUT: Duration = Duration::from_millis(300);
 
-/// Something done to the built cloud, outside the provider.
-pub type Around = Arc<dyn Fn(Cloud, &World) -> Cloud + Send + Sync>;
+/// Something done to what building gave, outside the provider.
+pub(crate) type Around = Arc<dyn Fn(Result<Cloud, Error>, &World) -> Result<Cloud, Error> + Send + Sync>;
 
 /// The fake cloud, standing in for a cloud.
-pub struct FakeStandIn {
+pub(crate) struct FakeStandIn {
     http: bool,
     bend: Arc<dyn Bend>,
     around: Around,
@@ -51,17 +51,17 @@ struct Scene {
 
 impl FakeStandIn {
     /// In the process, in virtual time.
-    pub fn in_process() -> Arc<dyn StandIn> {
-        Self::flawed(Arc::new(Straight), Arc::new(|cloud, _| cloud))
+    pub(crate) fn in_process() -> Arc<dyn StandIn> {
+        Self::flawed(Arc::new(Straight), Arc::new(|built, _| built))
     }
 
     /// Over HTTP, in real time.
-    pub fn over_http() -> Arc<dyn StandIn> {
-        Arc::new(Self { http: true, ..Self::new(Arc::new(Straight), Arc::new(|cloud, _| cloud)) })
+    pub(crate) fn over_http() -> Arc<dyn StandIn> {
+        Arc::new(Self { http: true, ..Self::new(Arc::new(Straight), Arc::new(|built, _| built)) })
     }
 
     /// In the process, with something wrong between the provider and the cloud or around the provider.
-    pub fn flawed(bend: Arc<dyn Bend>, around: Around) -> Arc<dyn StandIn> {
+    pub(crate) fn flawed(bend: Arc<dyn Bend>, around: Around) -> Arc<dyn StandIn> {
         Arc::new(Self::new(bend, around))
     }
 
@@ -117,13 +117,12 @@ impl StandIn for FakeStandIn {
 
     async fn build(&self, mut context: Context) -> Result<Cloud, Error> {
         let scene = self.scene();
-        let cloud = match &scene.behind {
+        let built = match &scene.behind {
             Some(behind) => {
                 context.transport = Arc::new(behind.transport(TIMEOUT, scene.trouble.clone()));
-                (PROVIDER.build)(context).await?
+                (PROVIDER.build)(context).await
             }
-            None => {
-                let config = Config::of(context.config.as_ref())?;
+            None => Config::of(context.config.as_ref()).map(|config| {
                 let api: Arc<dyn Api> = Arc::new(Between {
                     api: scene.world.connect(&context.cluster),
                     bend: Arc::clone(&self.bend),
@@ -131,9 +130,9 @@ impl StandIn for FakeStandIn {
                     delay: scene.delay,
                 });
                 cloud_over(api, &context, ProviderSettings::from(&config))
-            }
+            }),
         };
-        Ok((self.around)(cloud, &scene.world))
+        (self.around)(built, &scene.world)
     }
 
     async fn calls(&self) -> Count {
@@ -147,11 +146,13 @@ impl StandIn for FakeStandIn {
 
     fn config(&self) -> Option<CloudConfig> {
         let networks: Vec<String> = self.pod_networks().iter().map(ToString::to_string).collect();
-        let mut text = format!("adopt: false\npodNetworks: {networks:?}\n");
-        if let Some(behind) = self.scene().behind {
-            text += &format!("endpoint: {}\ntimeout: {}ms\n", behind.endpoint, TIMEOUT.as_millis());
-        }
-        Some(CloudConfig::from_bytes("fake.yaml", text))
+        let place = self.scene().behind.map_or_else(String::new, |behind| {
+            format!("endpoint: {}\ntimeout: {}ms\n", behind.endpoint, TIMEOUT.as_millis())
+        });
+        Some(CloudConfig::from_bytes(
+            "fake.yaml",
+            format!("adopt: false\npodNetworks: {networks:?}\n{place}"),
+        ))
     }
 
     fn broken_config(&self) -> Control<CloudConfig> {

@@ -14,9 +14,9 @@ use tokio::net::TcpListener;
 use tokio::sync::{oneshot, watch};
 
 /// A server for one world. It ends with the runtime that it was started on.
-pub struct Behind {
+pub(crate) struct Behind {
     /// Its URL.
-    pub endpoint: String,
+    pub(crate) endpoint: String,
     /// How many requests are on their way.
     travelling: watch::Sender<usize>,
     _end: oneshot::Sender<()>,
@@ -24,7 +24,7 @@ pub struct Behind {
 
 impl Behind {
     /// Serves a world at a free port of the loopback interface.
-    pub async fn serve(world: World) -> Self {
+    pub(crate) async fn serve(world: World) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let endpoint = format!("http://{}", listener.local_addr().unwrap());
         let (end, ended) = oneshot::channel();
@@ -35,18 +35,18 @@ impl Behind {
     }
 
     /// The way there.
-    pub fn transport(&self, deadline: Duration, trouble: Trouble) -> Way {
+    pub(crate) fn transport(&self, deadline: Duration, trouble: Trouble) -> Way {
         Way { inner: HttpTransport::new(deadline), trouble, travelling: self.travelling.clone() }
     }
 
     /// Completes once every request that was sent is answered.
-    pub async fn settle(&self) {
+    pub(crate) async fn settle(&self) {
         let _ = self.travelling.subscribe().wait_for(|travelling| *travelling == 0).await;
     }
 }
 
 /// The way to the server. A request that was sent arrives, even if its sender no longer waits for the answer.
-pub struct Way {
+pub(crate) struct Way {
     inner: HttpTransport,
     trouble: Trouble,
     travelling: watch::Sender<usize>,
@@ -82,21 +82,21 @@ impl Transport for Way {
 
 /// Faults that happen on the way and not in the cloud.
 #[derive(Clone, Default)]
-pub struct Trouble(Arc<Mutex<Vec<(Fault, Aim, u64)>>>);
+pub(crate) struct Trouble(Arc<Mutex<Vec<(Fault, Aim, u64)>>>);
 
 impl Trouble {
     /// Arms one.
-    pub fn arm(&self, fault: Fault, aim: Aim) {
+    pub(crate) fn arm(&self, fault: Fault, aim: Aim) {
         self.0.lock().unwrap().push((fault, aim, 0));
     }
 
     /// Disarms all.
-    pub fn clear(&self) {
+    pub(crate) fn clear(&self) {
         self.0.lock().unwrap().clear();
     }
 
     /// Whether a call is hit by this kind.
-    pub fn strikes(&self, kind: Fault, write: bool) -> bool {
+    pub(crate) fn strikes(&self, kind: Fault, write: bool) -> bool {
         let mut armed = self.0.lock().unwrap();
         armed.iter_mut().any(|(fault, aim, seen)| {
             let meant = match aim.calls {

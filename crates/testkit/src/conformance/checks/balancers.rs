@@ -166,7 +166,7 @@ async fn the_name_depends_on_the_service_alone(stage: &Stage) -> Verdict {
 
 async fn pending_work_is_not_waited_for(stage: &Stage) -> Verdict {
     let (construction, bound) = match stage.stand_in.time() {
-        Time::Virtual => (Duration::from_secs(3600), Duration::from_secs(30)),
+        Time::Virtual => (Duration::from_secs(120), Duration::from_secs(30)),
         Time::Real => (Duration::from_secs(2), Duration::from_secs(1)),
     };
     let stage = &stage.among(Manners { construction, ..Manners::default() }).await?;
@@ -197,7 +197,7 @@ async fn a_list_that_lags_makes_no_second_balancer(stage: &Stage) -> Verdict {
         Time::Real => Duration::from_secs(1),
     };
     let stage = &stage.among(Manners { lag, ..Manners::default() }).await?;
-    nodes(stage).await?;
+    let spec = stage.spec(web(), &nodes(stage).await?)?;
     for _ in 0..3 {
         // A provider may say that it cannot see its work yet; it may not do the work twice.
         let _ = stage.balancers()?.ensure(&spec, &stage.gate.changes()).await;

@@ -5,7 +5,7 @@ use cloud_provider::load_balancer::Spec;
 use crate::conformance::Stage;
 use crate::conformance::check::{MustSucceed, Stop, Verdict, checks, equal, promised};
 use crate::conformance::objects::{shop, web};
-use crate::conformance::stand_in::{Aim, Calls, Contents, Fault, Instance, listed};
+use crate::conformance::stand_in::{Aim, Calls, Contents, Fault, listed};
 
 checks! { Deletion,
     delete_removes_everything => "A delete removes the balancer and everything that was made for it.",
@@ -67,12 +67,11 @@ async fn delete_leaves_other_services_alone(stage: &Stage) -> Verdict {
 }
 
 async fn delete_removes_leftovers_of_a_failed_ensure(stage: &Stage) -> Verdict {
-    let (spec, nodes) = plan(stage).await?;
+    let (spec, _) = scene(stage).await?;
     stage.ensured(&spec).await?;
     for after in 0..stage.calls().await.writes {
         let stage = stage.afresh().await?;
-        stage.start_all(&names(&nodes)).await?;
-        let before = stage.contents().await?;
+        let (spec, before) = scene(&stage).await?;
         stage.stand_in.inject(Fault::Unavailable, Aim::one(Calls::Writes, after)).await?;
         let _ = stage.ensure(&spec).await;
         stage.stand_in.heal().await;
@@ -105,14 +104,13 @@ async fn a_delete_that_fails_says_so(stage: &Stage) -> Verdict {
 }
 
 async fn a_failed_delete_can_be_repeated(stage: &Stage) -> Verdict {
-    let (spec, nodes) = plan(stage).await?;
+    let (spec, _) = scene(stage).await?;
     stage.ensured(&spec).await?;
     let ensuring = stage.calls().await.writes;
     stage.deleted(&spec).await?;
     for after in 0..stage.calls().await.writes - ensuring {
         let stage = stage.afresh().await?;
-        stage.start_all(&names(&nodes)).await?;
-        let before = stage.contents().await?;
+        let (spec, before) = scene(&stage).await?;
         stage.ensured(&spec).await?;
         stage.stand_in.inject(Fault::Unavailable, Aim::one(Calls::Writes, after)).await?;
         let _ = stage.delete(&spec.identity, Some(&spec.service)).await;
@@ -134,19 +132,10 @@ async fn a_service_can_come_back(stage: &Stage) -> Verdict {
     equal("the backends", &second.backends, &first.backends)
 }
 
-async fn plan(stage: &Stage) -> Result<(Spec, Vec<Instance>), Stop> {
+async fn scene(stage: &Stage) -> Result<(Spec, Contents), Stop> {
     stage.balancers()?;
     let nodes = stage.start_all(&["node-a", "node-b"]).await?;
-    Ok((stage.spec(web(), &nodes)?, nodes))
-}
-
-async fn scene(stage: &Stage) -> Result<(Spec, Contents), Stop> {
-    let (spec, _) = plan(stage).await?;
-    Ok((spec, stage.contents().await?))
-}
-
-fn names(nodes: &[Instance]) -> Vec<&str> {
-    nodes.iter().map(|node| node.name.as_str()).collect()
+    Ok((stage.spec(web(), &nodes)?, stage.contents().await?))
 }
 
 /// Nothing is in the cloud that was not there before.

@@ -126,7 +126,7 @@ async fn a_write_that_failed_is_told_as_failed(stage: &Stage) -> Verdict {
     stage.ensured(&spec).await?;
     for after in 0..stage.calls().await.writes {
         let stage = stage.afresh().await?;
-        self::nodes(&stage).await?;
+        let spec = stage.spec(web(), &self::nodes(&stage).await?)?;
         stage.stand_in.inject(Fault::Unavailable, Aim { calls: Calls::Writes, after, times: None }).await?;
         let ensured = stage.ensure(&spec).await;
         let told = stage.gate.admitted();

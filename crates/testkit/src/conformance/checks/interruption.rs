@@ -40,7 +40,7 @@ async fn each_write_of_an_ensure(stage: &Stage, fault: Fault) -> Verdict {
     let undisturbed = Picture::of(&stage.contents().await?);
     for after in 0..stage.calls().await.writes {
         let stage = stage.afresh().await?;
-        scene(&stage).await?;
+        let spec = scene(&stage).await?;
         stage.stand_in.inject(fault, Aim::one(Calls::Writes, after)).await?;
         let _ = stage.ensure(&spec).await;
         stage.stand_in.heal().await;
@@ -58,7 +58,7 @@ async fn a_lost_answer_to_a_delete_leaves_nothing(stage: &Stage) -> Verdict {
     stage.deleted(&spec).await?;
     for after in 0..stage.calls().await.writes - ensuring {
         let stage = stage.afresh().await?;
-        scene(&stage).await?;
+        let spec = scene(&stage).await?;
         let before = stage.contents().await?;
         stage.ensured(&spec).await?;
         stage.stand_in.inject(Fault::LostAnswer, Aim::one(Calls::Writes, after)).await?;
@@ -76,7 +76,7 @@ async fn a_cancelled_ensure_can_be_repeated(stage: &Stage) -> Verdict {
     let undisturbed = Picture::of(&stage.contents().await?);
     for polls in 1..POLLS {
         let stage = stage.among(SLOW).await?;
-        scene(&stage).await?;
+        let spec = scene(&stage).await?;
         let (balancers, changes) = (stage.balancers()?, stage.gate.changes());
         let finished = dropped_after(polls, balancers.ensure(&spec, &changes)).await.is_some();
         stage.stand_in.settle().await;
