@@ -47,7 +47,9 @@ fn assert_empty(world: &World) {
 async fn ensure_makes_one_tagged_balancer_and_a_second_ensure_writes_nothing() {
     let (world, cloud) = fake(Config { ip_mode: Some(IpMode::Proxy), ..Config::default() });
     assert_eq!(balancers(&cloud).get(&plain()).await.unwrap(), None);
+    world.reset_counters();
     let status = ensure(&cloud, &plain()).await.unwrap();
+    assert_eq!((world.counters().writes, world.counters().reads), (2, 3), "an address and a balancer");
     assert_eq!(ips(&status), ["198.18.0.1"]);
     assert_eq!(status.ingress.unwrap()[0].ip_mode.as_deref(), Some("Proxy"));
     assert_eq!(agreement(&cloud, &plain()).await, Agreement::Same);

@@ -28,7 +28,7 @@ impl Holdings {
 /// How thoroughly to look.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Depth {
-    /// Until a balancer is found.
+    /// As far as an ensure needs: its creates find by their tokens what lists do not show yet.
     Enough,
     /// Everything that may be left.
     Everything,
@@ -69,8 +69,10 @@ impl FakeLoadBalancers {
         let balancers =
             self.find_balancers(identity, depth).await.map_err(|error| error.during(attempt()))?;
         let balancers = proven(identity, balancers, strangers)?;
-        let addresses =
-            self.find_addresses(identity, &balancers).await.map_err(|error| error.during(attempt()))?;
+        let addresses = self
+            .find_addresses(identity, depth, &balancers)
+            .await
+            .map_err(|error| error.during(attempt()))?;
         // An address that is not ours may serve our balancer: somebody reserved it for us. It is never touched.
         let addresses = proven(identity, addresses, Strangers::Overlook)?;
         Ok(Holdings { balancers, addresses })
@@ -81,9 +83,11 @@ impl FakeLoadBalancers {
         if !found.is_empty() && depth == Depth::Enough {
             return Ok(found);
         }
-        let name = Filter::Named(identity.default_name());
-        let tag = Filter::Tagged(OWNER_TAG.to_owned(), identity.uid.clone());
-        for filter in [name, tag] {
+        let mut filters = vec![Filter::Named(identity.default_name())];
+        if depth == Depth::Everything {
+            filters.push(Filter::Tagged(OWNER_TAG.to_owned(), identity.uid.clone()));
+        }
+        for filter in filters {
             for listed in self.balancers_by(&filter).await? {
                 if found.iter().any(|known| known.id == listed.id) {
                     continue;
@@ -103,12 +107,13 @@ impl FakeLoadBalancers {
     async fn find_addresses(
         &self,
         identity: &Identity,
+        depth: Depth,
         balancers: &[(Balancer, Proof)],
     ) -> Result<Vec<Address>, ApiError> {
         let mut found = BTreeMap::new();
         let [v4, v6] = address_names(identity);
         let mut filters = vec![Filter::Tagged(OWNER_TAG.to_owned(), identity.uid.clone())];
-        if balancers.is_empty() {
+        if depth == Depth::Everything {
             // Lists may not show yet what an interrupted pass reserved; its token does.
             filters.extend([
                 Filter::Token(token(identity, "address/v4")),
