@@ -5,6 +5,13 @@
 //! two milliseconds and, on a yes, writes down the machine's monotonic clock as it was *before* it asked: the start of
 //! a write. The verdict is over that record alone.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stdout,
+    reason = "a test that cannot go on says so by panicking, and shows its figures"
+)]
+
 use std::fmt::Write as _;
 use std::fs::OpenOptions;
 use std::io::Write as _;

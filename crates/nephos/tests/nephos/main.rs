@@ -1,6 +1,8 @@
 //! The binary as people run it, on a real API server: it waits for a server that is late, leads, stands by, hands over,
 //! and stops when told to.
 
+#![expect(clippy::expect_used, reason = "a test that cannot go on says so by panicking")]
+
 mod process;
 
 use std::path::{Path, PathBuf};
