@@ -37,6 +37,7 @@ mod watch;
 mod write;
 
 pub use faults::{Fault, Faults, When};
+pub(crate) use kinds::Scoped;
 pub use route::Verb;
 pub use service::{AnswerBody, Frontend};
 pub use shared::{EPOCH, Written};

@@ -1,8 +1,8 @@
 //! What tests stand on.
 //!
 //! Read in this order: [`builders`] say which objects there are; [`api_server`] is a Kubernetes API server in this
-//! process and in virtual time, which misbehaves on demand and remembers everything; stories tell what happens and
-//! compare what came of it, on that server and on the real one.
+//! process and in virtual time, which misbehaves on demand and remembers everything; [`story`] tells what happens and
+//! compares what came of it, on that server and on the real one.
 //!
 //! ```
 //! # tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap().block_on(async {
@@ -18,6 +18,8 @@
 
 pub mod api_server;
 pub mod builders;
+pub mod conformance;
+pub mod story;
 
 pub use api_server::{
     ApiServer, EPOCH, Fault, Faults, Request, Requests, Stored, Trace, TransportError, Verb, When, Written,

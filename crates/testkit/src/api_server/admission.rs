@@ -44,6 +44,20 @@ pub(crate) fn apply_defaults(kind: &Kind, object: &mut Value) {
     }
 }
 
+/// The fields of `status.nodeInfo` that are there even when nobody has filled them in.
+const NODE_INFO: &[&str] = &[
+    "architecture",
+    "bootID",
+    "containerRuntimeVersion",
+    "kernelVersion",
+    "kubeProxyVersion",
+    "kubeletVersion",
+    "machineID",
+    "operatingSystem",
+    "osImage",
+    "systemUUID",
+];
+
 fn default(object: &mut Value, part: &str, field: &str, value: &Value) {
     section(object, part).entry(field).or_insert_with(|| value.clone());
 }
@@ -64,13 +78,12 @@ fn node_defaults(node: &mut Value) {
     }
     let status = section(node, "status");
     status.entry("daemonEndpoints").or_insert_with(|| json!({"kubeletEndpoint": {"Port": 0}}));
-    status.entry("nodeInfo").or_insert_with(|| {
-        json!({
-            "architecture": "", "bootID": "", "containerRuntimeVersion": "", "kernelVersion": "",
-            "kubeProxyVersion": "", "kubeletVersion": "", "machineID": "", "operatingSystem": "", "osImage": "",
-            "systemUUID": "",
-        })
-    });
+    let info = status.entry("nodeInfo").or_insert_with(|| json!({}));
+    if let Value::Object(info) = info {
+        for field in NODE_INFO {
+            info.entry(*field).or_insert_with(|| json!(""));
+        }
+    }
     if let (None, Some(capacity)) = (status.get("allocatable"), status.get("capacity").cloned()) {
         status.insert("allocatable".into(), capacity);
     }
@@ -108,7 +121,8 @@ pub(crate) fn prepare_create(kind: &Kind, state: &mut State, object: &mut Value)
             section(&mut object["metadata"], "labels").insert("kubernetes.io/metadata.name".into(), name);
         }
         "PersistentVolume" => {
-            object["status"] = json!({"phase": "Pending"});
+            let now = object["metadata"]["creationTimestamp"].clone();
+            object["status"] = json!({"phase": "Pending", "lastPhaseTransitionTime": now});
             protect(object, "kubernetes.io/pv-protection");
         }
         "PersistentVolumeClaim" => {
@@ -163,6 +177,13 @@ pub(crate) fn prepare_update(kind: &Kind, state: &mut State, old: &Value, new: &
             new["metadata"]["generation"] = json!(generation);
         }
         _ => {}
+    }
+}
+
+/// What happens to a changed status before it is validated.
+pub(crate) fn prepare_status(kind: &Kind, old: &Value, new: &mut Value, now: &Value) {
+    if kind.kind == "PersistentVolume" && old["status"]["phase"] != new["status"]["phase"] {
+        new["status"]["lastPhaseTransitionTime"] = now.clone();
     }
 }
 

@@ -52,7 +52,7 @@ pub(crate) enum StatusSubresource {
 }
 
 /// Where objects of a kind live, as a constant.
-pub(crate) trait Scoped {
+pub trait Scoped {
     /// Whether they live in namespaces.
     const NAMESPACED: bool;
 }
@@ -117,6 +117,15 @@ impl Kind {
             self.version.to_owned()
         } else {
             format!("{}/{}", self.group, self.version)
+        }
+    }
+
+    /// Where the real server keeps objects of the kind; some of its messages show it.
+    pub(crate) fn storage_path(&self) -> &'static str {
+        match self.kind {
+            "Node" => "minions",
+            "Service" => "services/specs",
+            _ => self.plural,
         }
     }
 

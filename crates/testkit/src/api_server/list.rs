@@ -151,7 +151,9 @@ fn token(revision: i64, start: &str) -> String {
 }
 
 fn continued(token: &str) -> Result<Wanted, StatusError> {
-    let refused = |why: &str| StatusError::bad_request(format!("continue key is not valid: {why}"));
+    let refused = |why: &str| {
+        StatusError::bad_request(format!("invalid continue token: continue key is not valid: {why}"))
+    };
     let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|_| refused("illegal base64 data"))?;
     let fields: Value = serde_json::from_slice(&bytes).map_err(|e| refused(&e.to_string()))?;
     if fields["v"] != "meta.k8s.io/v1" {
@@ -178,9 +180,7 @@ pub(crate) fn number(parameters: &Parameters, name: &str) -> Result<Option<i64>,
     match parameters.get(name).map(String::as_str) {
         None | Some("") => Ok(None),
         Some(text) => text.parse().map(Some).map_err(|_| {
-            StatusError::bad_request(format!(
-                "converting (url.Values) to (v1.ListOptions): strconv.ParseInt: parsing {text:?}: invalid syntax"
-            ))
+            StatusError::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax"))
         }),
     }
 }
@@ -196,7 +196,7 @@ fn check_version_match(version_match: &str, version: &str, token: &str) -> Resul
             Cause::forbidden(field, "resourceVersionMatch is forbidden when continue is provided")
         }
         "Exact" if version == "0" => {
-            Cause::forbidden(field, "resourceVersionMatch \"Exact\" is forbidden for resourceVersion \"0\"")
+            Cause::forbidden(field, "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"")
         }
         "Exact" | "NotOlderThan" => return Ok(()),
         other => Cause::not_supported(field, &json!(other), &["Exact", "NotOlderThan", ""]),

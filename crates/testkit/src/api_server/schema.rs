@@ -64,13 +64,21 @@ pub(crate) fn decode(kind: &Kind, body: Value) -> Result<Value, StatusError> {
         |fields: &Map<String, Value>, key: &str| fields.get(key).and_then(Value::as_str).map(str::to_owned);
     let (found_kind, found_version) = (text(&fields, "kind"), text(&fields, "apiVersion"));
     // The real server fills in what the URL says; only a contradiction is refused.
-    if found_kind.as_deref().is_some_and(|k| !k.is_empty() && k != kind.kind)
-        || found_version.as_deref().is_some_and(|v| !v.is_empty() && v != kind.api_version())
-    {
+    let differs = |found: &Option<String>, expected: &str| {
+        found.as_deref().is_some_and(|found| !found.is_empty() && found != expected)
+    };
+    if differs(&found_version, &kind.api_version()) {
         return Err(StatusError::bad_request(format!(
             "the API version in the data ({}) does not match the expected API version ({})",
             found_version.unwrap_or_default(),
             kind.api_version()
+        )));
+    }
+    if differs(&found_kind, kind.kind) {
+        let (found, expected, version) = (found_kind.unwrap_or_default(), kind.kind, kind.version);
+        return Err(StatusError::bad_request(format!(
+            "{found} in version {version:?} cannot be handled as a {expected}: converting ({version}.{found}) to \
+             (core.{expected}): unknown conversion"
         )));
     }
     fields.insert("kind".into(), json!(kind.kind));

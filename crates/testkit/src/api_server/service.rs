@@ -140,12 +140,15 @@ impl Frontend {
         if let Ok(target) = &target {
             describe(&mut record, target);
         }
-        let number = self.shared.recorder().received(record.clone());
+        let fate = match (&target, &verb) {
+            (Ok(_), Ok(_)) => self.shared.faults().decide(&record),
+            _ => Fate::default(),
+        };
+        let number = self.shared.recorder().received(record);
         let (target, verb) = match (target, verb) {
             (Ok(target), Ok(verb)) => (target, verb),
             (Err(error), _) | (_, Err(error)) => return Err((number, error)),
         };
-        let fate = self.shared.faults().decide(&record);
         let output = Output::negotiated(&header(header::ACCEPT));
         Ok(Call { number, verb, target, parameters, content_type, body, output, fate })
     }

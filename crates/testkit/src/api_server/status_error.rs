@@ -63,6 +63,23 @@ impl StatusError {
             .about(kind, name)
     }
 
+    /// A precondition of a deletion does not hold. The real server names the kind here, not the resource.
+    pub(crate) fn failed_precondition(kind: &Kind, name: &str, why: impl Display) -> Self {
+        let qualified = if kind.group.is_empty() {
+            kind.kind.to_owned()
+        } else {
+            format!("{}.{}", kind.kind, kind.group)
+        };
+        Self::new(409, "Conflict", format!("Operation cannot be fulfilled on {qualified} {name:?}: {why}"))
+            .about(kind, name)
+            .with("kind", json!(kind.kind))
+    }
+
+    /// An error that the real server has no reason for.
+    pub(crate) fn unexplained(message: impl Into<String>) -> Self {
+        Self::new(500, "", message)
+    }
+
     /// The conflict of an outdated `resourceVersion`.
     pub(crate) fn modified(kind: &Kind, name: &str) -> Self {
         Self::conflict(
@@ -195,7 +212,12 @@ pub(crate) struct Cause {
 impl Cause {
     /// The value is not acceptable.
     pub(crate) fn invalid(field: impl Into<String>, value: &Value, why: impl Display) -> Self {
-        let message = format!("Invalid value: {}: {why}", shown(value));
+        Self::invalid_shown(field, value, why)
+    }
+
+    /// The value, which is shown as Go shows it, is not acceptable.
+    pub(crate) fn invalid_shown(field: impl Into<String>, value: impl Display, why: impl Display) -> Self {
+        let message = format!("Invalid value: {value}: {why}");
         Self { reason: "FieldValueInvalid", field: field.into(), message }
     }
 
@@ -210,16 +232,16 @@ impl Cause {
         Self { reason: "FieldValueForbidden", field: field.into(), message: format!("Forbidden: {why}") }
     }
 
-    /// The value stands there twice.
-    pub(crate) fn duplicate(field: impl Into<String>, value: &Value) -> Self {
-        let message = format!("Duplicate value: {}", shown(value));
+    /// The value, which is shown as Go shows it, stands there twice.
+    pub(crate) fn duplicate(field: impl Into<String>, value: impl Display) -> Self {
+        let message = format!("Duplicate value: {value}");
         Self { reason: "FieldValueDuplicate", field: field.into(), message }
     }
 
     /// The value is none of the known ones.
     pub(crate) fn not_supported(field: impl Into<String>, value: &Value, known: &[&str]) -> Self {
         let known: Vec<_> = known.iter().map(|v| format!("{v:?}")).collect();
-        let message = format!("Unsupported value: {}: supported values: {}", shown(value), known.join(", "));
+        let message = format!("Unsupported value: {}: supported values: {}", value, known.join(", "));
         Self { reason: "FieldValueNotSupported", field: field.into(), message }
     }
 
@@ -229,13 +251,5 @@ impl Cause {
 
     fn to_value(&self) -> Value {
         json!({"reason": self.reason, "message": self.message, "field": self.field})
-    }
-}
-
-/// How Go shows a rejected value.
-fn shown(value: &Value) -> String {
-    match value {
-        Value::Null => "null".into(),
-        other => other.to_string(),
     }
 }

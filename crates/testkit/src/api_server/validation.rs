@@ -10,7 +10,9 @@ use super::status_error::{Cause, StatusError};
 mod format;
 mod kind_rules;
 
-use format::{is_dns_label, is_dns_subdomain, label_key_problem, label_value_problem};
+use format::{is_dns_label, is_dns_subdomain, label_key_problems, label_value_problem};
+
+const STANDARD_FINALIZERS: &[&str] = &["orphan", "foregroundDeletion", "kubernetes"];
 
 /// Checks a new object.
 pub(crate) fn check_create(kind: &Kind, object: &Value) -> Result<(), StatusError> {
@@ -49,7 +51,7 @@ fn metadata(kind: &Kind, object: &Value) -> Vec<Cause> {
         causes.push(Cause::invalid("metadata.name", &json!(name), problem));
     }
     for (key, value) in metadata["labels"].as_object().into_iter().flatten() {
-        if let Some(problem) = label_key_problem(key) {
+        for problem in label_key_problems(key) {
             causes.push(Cause::invalid("metadata.labels", &json!(key), problem));
         }
         if let Some(problem) = value.as_str().and_then(label_value_problem) {
@@ -57,45 +59,40 @@ fn metadata(kind: &Kind, object: &Value) -> Vec<Cause> {
         }
     }
     for key in metadata["annotations"].as_object().into_iter().flatten().map(|(key, _)| key) {
-        if let Some(problem) = label_key_problem(&key.to_ascii_lowercase()) {
+        for problem in label_key_problems(&key.to_ascii_lowercase()) {
             causes.push(Cause::invalid("metadata.annotations", &json!(key), problem));
         }
     }
-    for finalizer in metadata["finalizers"].as_array().into_iter().flatten() {
-        causes.extend(finalizer_cause(finalizer));
+    for (index, finalizer) in metadata["finalizers"].as_array().into_iter().flatten().enumerate() {
+        causes.extend(finalizer_causes(index, finalizer));
     }
-    for (index, owner) in metadata["ownerReferences"].as_array().into_iter().flatten().enumerate() {
-        causes.extend(owner_causes(index, owner));
+    for owner in metadata["ownerReferences"].as_array().into_iter().flatten() {
+        causes.extend(owner_causes(owner));
     }
     causes
 }
 
 fn name_problem(kind: &Kind, name: &str) -> Option<&'static str> {
     match kind.kind {
-        "Namespace" => (!is_dns_label(name)).then_some(format::DNS_LABEL),
-        "Service" => (!is_dns_label(name) || name.starts_with(|c: char| c.is_ascii_digit()))
-            .then_some(format::DNS_1035_LABEL),
+        // Services whose names begin with a digit have been allowed since 1.35.
+        "Service" if name.contains('.') => Some("must not contain dots"),
+        "Namespace" | "Service" => (!is_dns_label(name)).then_some(format::DNS_LABEL),
         _ => (!is_dns_subdomain(name)).then_some(format::DNS_SUBDOMAIN),
     }
 }
 
-fn finalizer_cause(finalizer: &Value) -> Option<Cause> {
+fn finalizer_causes(index: usize, finalizer: &Value) -> Vec<Cause> {
     let name = finalizer.as_str().unwrap_or_default();
-    if let Some(problem) = label_key_problem(name) {
-        return Some(Cause::invalid("metadata.finalizers", finalizer, problem));
+    let at = format!("metadata.finalizers[{index}]");
+    let mut problems = label_key_problems(name);
+    if problems.is_empty() && !name.contains('/') && !STANDARD_FINALIZERS.contains(&name) {
+        problems.push("name is neither a standard finalizer name nor is it fully qualified".to_owned());
     }
-    let standard = ["orphan", "foregroundDeletion", "kubernetes"];
-    (!name.contains('/') && !standard.contains(&name)).then(|| {
-        Cause::invalid(
-            "metadata.finalizers",
-            finalizer,
-            "name is neither a standard finalizer name nor is it fully qualified",
-        )
-    })
+    problems.into_iter().map(|problem| Cause::invalid(at.clone(), finalizer, problem)).collect()
 }
 
-fn owner_causes(index: usize, owner: &Value) -> Vec<Cause> {
-    let at = |field: &str| format!("metadata.ownerReferences[{index}].{field}");
+fn owner_causes(owner: &Value) -> Vec<Cause> {
+    let at = |field: &str| format!("metadata.ownerReferences.{field}");
     let mut causes = Vec::new();
     if text(owner, &["apiVersion"]).is_empty() {
         causes.push(Cause::invalid(at("apiVersion"), &json!(""), "version must not be empty"));

@@ -114,9 +114,19 @@ fn delete_collection(
     let list = json!({
         "kind": format!("{}List", kind.kind), "apiVersion": kind.api_version(),
         "metadata": {"resourceVersion": state.store.revision().to_string()},
-        "items": doomed.iter().map(|object| (**object).clone()).collect::<Vec<_>>(),
+        "items": doomed.iter().map(|object| without_kind(object)).collect::<Vec<_>>(),
     });
     Ok(Answer { code: 200, body: std::sync::Arc::new(list) })
+}
+
+/// Elements of a list do not repeat what the list's own kind says.
+fn without_kind(object: &Value) -> Value {
+    let mut item = object.clone();
+    if let Value::Object(fields) = &mut item {
+        fields.remove("kind");
+        fields.remove("apiVersion");
+    }
+    item
 }
 
 /// `serviceaccounts/{name}/token`: a token that says whose it is and how long it lives, signed by nobody.

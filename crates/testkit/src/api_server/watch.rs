@@ -47,8 +47,7 @@ impl Query {
             "" | "0" => None,
             text => Some(text.parse().map_err(|_| {
                 let why = format!("strconv.ParseUint: parsing {text:?}: invalid syntax");
-                let cause = Cause::invalid("resourceVersion", &json!(text), why);
-                StatusError::invalid_named("meta.k8s.io", "ListOptions", "", &[cause])
+                StatusError::unexplained(format!("resourceVersion: Invalid value: {text:?}: {why}"))
             })?),
         };
         let initial_events = is_true("sendInitialEvents");
@@ -84,6 +83,8 @@ pub(crate) struct Watch {
     started: Duration,
     ends: Duration,
     next_bookmark: Option<Duration>,
+    /// The version that the client knew when the watch began.
+    began_at: u64,
     /// Everything up to here has been sent.
     cursor: u64,
     written: watch::Receiver<u64>,
@@ -134,6 +135,7 @@ impl Watch {
             ends,
             next_bookmark: None,
             cursor: query.from.unwrap_or_default(),
+            began_at: 0,
             pending: Vec::new(),
             over: false,
             shared,
@@ -147,6 +149,7 @@ impl Watch {
         };
         watch.schedule_bookmark(now);
         watch.begin();
+        watch.began_at = watch.cursor.max(watch.cached_revision());
         watch
     }
 
@@ -284,7 +287,10 @@ impl Watch {
         }
         self.cursor = self.cursor.max(until);
         if self.next_bookmark.is_some_and(|at| now >= at) {
-            self.send_bookmark(false);
+            // The real server tells only what is news.
+            if self.cursor > self.began_at {
+                self.send_bookmark(false);
+            }
             self.schedule_bookmark(now);
         }
     }

@@ -10,7 +10,7 @@ use super::kinds::{KINDS, Kind, KindId};
 use super::route::ObjectTarget;
 use super::schema::{self, section, text};
 use super::state::State;
-use super::status_error::StatusError;
+use super::status_error::{Cause, StatusError};
 use super::store::Key;
 use super::validation;
 
@@ -66,7 +66,7 @@ pub(crate) fn create(
     admission::prepare_create(kind, state, &mut object);
     validation::check_create(kind, &object)?;
     if had_version {
-        return Err(StatusError::new(500, "", "resourceVersion should not be set on objects to be created"));
+        return Err(StatusError::unexplained("resourceVersion should not be set on objects to be created"));
     }
     let name = text(&object, &["metadata", "name"]).to_owned();
     let key = Key::new(text(&object, &["metadata", "namespace"]), &name);
@@ -158,8 +158,8 @@ pub(crate) fn update(
 ) -> Result<Answer, StatusError> {
     let kind = target.kind();
     let name = target.name.as_deref().unwrap_or_default();
-    let mut new = schema::decode(kind, new)?;
-    check_name(name, &mut new, origin)?;
+    let mut new = decoded(kind, new, origin)?;
+    check_name(name, &new)?;
     place_in_namespace(kind, &mut new, &target.namespace)?;
     let key = Key::new(&target.namespace, name);
     let Some(old) = state.store.get(target.kind, &key).cloned() else {
@@ -168,8 +168,9 @@ pub(crate) fn update(
     check_preconditions(kind, name, &old, &new, origin)?;
     keep_what_clients_may_not_change(kind, target.subresource.as_deref(), &old, &mut new);
     admission::apply_defaults(kind, &mut new);
-    if target.subresource.is_none() {
-        admission::prepare_update(kind, state, &old, &mut new);
+    match target.subresource.as_deref() {
+        None => admission::prepare_update(kind, state, &old, &mut new),
+        Some(_) => admission::prepare_status(kind, &old, &mut new, &circumstances.timestamp()),
     }
     schema::drop_nulls(&mut new);
     validation::check_update(kind, &old, &new, target.subresource.is_some())?;
@@ -177,20 +178,29 @@ pub(crate) fn update(
         return Ok(Answer { code: 200, body: old });
     }
     if is_finished(&new) {
-        return Ok(Answer { code: 200, body: delete::remove(state, target.kind, key, new, circumstances) });
+        // Watchers see the state before this write; the writer sees its own, under the old version.
+        delete::remove(state, target.kind, key, (*old).clone(), circumstances);
+        return Ok(Answer { code: 200, body: Arc::new(new) });
     }
     Ok(Answer { code: 200, body: put(state, target.kind, key, new, circumstances) })
 }
 
-fn check_name(name: &str, new: &mut Value, origin: Origin) -> Result<(), StatusError> {
-    let inside = text(new, &["metadata", "name"]).to_owned();
+/// A body that does not fit its type is a bad request; a patch whose result does not fit is an invalid patch.
+fn decoded(kind: &Kind, new: Value, origin: Origin) -> Result<Value, StatusError> {
+    if origin == Origin::Put {
+        return schema::decode(kind, new);
+    }
+    let patched = new.to_string();
+    schema::decode(kind, new).map_err(|error| {
+        let cause = Cause::invalid("patch", &json!(patched), error.message);
+        StatusError::invalid_named("", "", "", &[cause])
+    })
+}
+
+fn check_name(name: &str, new: &Value) -> Result<(), StatusError> {
+    let inside = text(new, &["metadata", "name"]);
     if inside == name {
         return Ok(());
-    }
-    if inside.is_empty() && origin == Origin::Put {
-        return Err(StatusError::bad_request(format!(
-            "the name of the object ({inside}) does not match the name on the URL ({name})"
-        )));
     }
     Err(StatusError::bad_request(format!(
         "the name of the object ({inside}) does not match the name on the URL ({name})"
@@ -209,14 +219,22 @@ fn update_absent(
         return Err(StatusError::not_found(kind, name));
     }
     if !text(&new, &["metadata", "uid"]).is_empty() {
-        let why = format!(
-            "Precondition failed: UID in precondition: {}, UID in object meta: ",
-            text(&new, &["metadata", "uid"])
-        );
-        return Err(StatusError::conflict(kind, name, why));
+        let uid = text(&new, &["metadata", "uid"]);
+        let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: ");
+        return Err(StatusError::conflict(kind, name, storage_error(kind, &new, &why)));
     }
     let whole = ObjectTarget { name: None, ..target.clone() };
     create(state, &whole, new, circumstances)
+}
+
+/// How a failed precondition of the storage reads.
+fn storage_error(kind: &Kind, object: &Value, why: &str) -> String {
+    let key = Key::new(text(object, &["metadata", "namespace"]), text(object, &["metadata", "name"]));
+    let path = kind.storage_path();
+    format!(
+        "StorageError: invalid object, Code: 4, Key: /registry/{path}/{}, ResourceVersion: 0, AdditionalErrorMsg: {why}",
+        key.as_str()
+    )
 }
 
 fn check_preconditions(
@@ -229,27 +247,21 @@ fn check_preconditions(
     let (uid, old_uid) = (text(new, &["metadata", "uid"]), text(old, &["metadata", "uid"]));
     if origin == Origin::Put && !uid.is_empty() && uid != old_uid {
         let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {old_uid}");
-        return Err(StatusError::conflict(kind, name, why));
+        return Err(StatusError::conflict(kind, name, storage_error(kind, old, &why)));
     }
     let version = text(new, &["metadata", "resourceVersion"]);
     if version.is_empty() || version == "0" {
         if kind.unconditional_update {
             return Ok(());
         }
-        let cause = super::status_error::Cause::invalid(
-            "metadata.resourceVersion",
-            &json!(0),
-            "must be specified for an update",
-        );
-        return Err(StatusError::invalid(kind, name, &[cause]));
+        let cause = Cause::invalid("metadata.resourceVersion", &json!(0), "must be specified for an update");
+        // The real server names the resource here, not the kind.
+        return Err(StatusError::invalid_named(kind.group, kind.plural, name, &[cause]));
     }
     if version.parse::<u64>().is_err() {
-        let cause = super::status_error::Cause::invalid(
-            "metadata.resourceVersion",
-            &json!(version),
-            format!("strconv.ParseUint: parsing {version:?}: invalid syntax"),
-        );
-        return Err(StatusError::invalid(kind, name, &[cause]));
+        return Err(StatusError::unexplained(format!(
+            "strconv.ParseUint: parsing {version:?}: invalid syntax"
+        )));
     }
     if version != text(old, &["metadata", "resourceVersion"]) {
         return Err(StatusError::modified(kind, name));

@@ -109,6 +109,16 @@ pub(super) fn carry_over(state: &mut State, old: &Value, new: &mut Value) {
             }
         }
     }
+    // `clusterIP` and `clusterIPs` are two spellings of one fact; whichever was changed wins.
+    if old["spec"]["clusterIP"] != new["spec"]["clusterIP"]
+        && old["spec"]["clusterIPs"] == new["spec"]["clusterIPs"]
+        && new["spec"]["clusterIP"].is_string()
+    {
+        new["spec"]["clusterIPs"] = json!([new["spec"]["clusterIP"]]);
+    }
+    if old_type == "LoadBalancer" && new_type != "LoadBalancer" {
+        new["status"]["loadBalancer"] = json!({});
+    }
     if wants_node_ports(old) && wants_node_ports(new) {
         carry_over_node_ports(old, new);
     }

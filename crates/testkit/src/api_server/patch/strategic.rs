@@ -61,7 +61,10 @@ impl Merger {
                 Some("replace") => Ok(patch),
                 Some("delete") => Ok(Fields::new()),
                 Some("merge") => self.map(original, patch, at),
-                _ => Err(refused(format!("unknown patch type found: {directive}"))),
+                _ => {
+                    patch.insert(DIRECTIVE.to_owned(), directive);
+                    Err(unknown_directive(&Value::Object(patch)))
+                }
             };
         }
         retain_keys(&mut original, &mut patch)?;
@@ -127,7 +130,7 @@ impl Merger {
                 return Err(refused("expected a list of objects"));
             };
             if fields.get(key).is_none() {
-                return Err(refused(format!("map: {element} does not contain declared merge key: {key}")));
+                return Err(keyless(element, key));
             }
             match before.iter().position(|other| other[key] == element[key]) {
                 Some(index) => {
@@ -178,7 +181,33 @@ impl Merger {
 }
 
 fn refused(message: impl Into<String>) -> StatusError {
-    StatusError::bad_request(message)
+    StatusError::unexplained(message)
+}
+
+fn keyless(element: &Value, key: &str) -> StatusError {
+    refused(format!("map: {} does not contain declared merge key: {key}", go(element)))
+}
+
+fn unknown_directive(map: &Value) -> StatusError {
+    let directive = map[DIRECTIVE].as_str().unwrap_or_default();
+    refused(format!("unknown patch type: {directive} in map: {}", go(map)))
+}
+
+/// How Go prints a value.
+fn go(value: &Value) -> String {
+    match value {
+        Value::Object(fields) => {
+            let pairs: Vec<_> = fields.iter().map(|(key, value)| format!("{key}:{}", go(value))).collect();
+            format!("map[{}]", pairs.join(" "))
+        }
+        Value::Array(items) => go_list(items),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+fn go_list(items: &[Value]) -> String {
+    format!("[{}]", items.iter().map(go).collect::<Vec<_>>().join(" "))
 }
 
 fn array(value: Option<&Value>) -> Option<Vec<Value>> {
@@ -191,10 +220,8 @@ fn retain_keys(original: &mut Fields, patch: &mut Fields) -> Result<(), StatusEr
     };
     let retained = array(Some(&retained)).unwrap_or_default();
     let kept = |key: &String| retained.iter().any(|r| r.as_str() == Some(key));
-    if let Some(stray) =
-        patch.iter().find(|(key, value)| !value.is_null() && !key.starts_with('$') && !kept(key))
-    {
-        return Err(refused(format!("$retainKeys doesn't contain {}", stray.0)));
+    if patch.iter().any(|(key, value)| !value.is_null() && !key.starts_with('$') && !kept(key)) {
+        return Err(StatusError::bad_request("invalid patch format of retainKeys"));
     }
     original.retain(|key, _| kept(key));
     Ok(())
@@ -220,13 +247,13 @@ fn special_elements(
             None => kept.push(element),
             Some("delete") => {
                 if element.get(key).is_none() {
-                    return Err(refused(format!("delete patch type with no merge key {key} defined")));
+                    return Err(keyless(&element, key));
                 }
                 before.retain(|other| other[key] != element[key]);
             }
             Some("replace") => replace = true,
             Some("merge") => return Err(refused("merging lists cannot yet be specified in the patch")),
-            Some(other) => return Err(refused(format!("unknown patch type found: {other}"))),
+            Some(_) => return Err(unknown_directive(&element)),
         }
     }
     if replace { Ok((kept, Vec::new())) } else { Ok((before, kept)) }
@@ -258,7 +285,10 @@ fn check_order(patch: &[Value], order: &[Value], key: Option<&str>) -> Result<()
     if named.iter().all(|item| rest.any(|other| other == *item)) {
         return Ok(());
     }
-    Err(refused("The order in patch list doesn't match the order given by $setElementOrder"))
+    let (patch, order) = (go_list(patch), go_list(order));
+    Err(refused(format!(
+        "The order in patch list:\n{patch}\n doesn't match $setElementOrder list:\n{order}\n"
+    )))
 }
 
 fn identity<'a>(item: &'a Value, key: Option<&str>) -> &'a Value {

@@ -8,10 +8,6 @@ pub(super) const DNS_LABEL: &str = "a lowercase RFC 1123 label must consist of l
     '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for \
     validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
 
-pub(super) const DNS_1035_LABEL: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', \
-    start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex \
-    used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
-
 const LABEL_VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or \
     '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex \
     used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
@@ -46,24 +42,26 @@ fn is_qualified_part(text: &str) -> bool {
 }
 
 /// What is wrong with the key of a label, an annotation or a finalizer.
-pub(super) fn label_key_problem(key: &str) -> Option<String> {
+pub(super) fn label_key_problems(key: &str) -> Vec<String> {
     let (prefix, name) = match key.split_once('/') {
         Some((prefix, name)) => (Some(prefix), name),
         None => (None, key),
     };
+    let mut problems = Vec::new();
     if prefix.is_some_and(str::is_empty) {
-        return Some("prefix part must be non-empty".into());
-    }
-    if prefix.is_some_and(|p| !is_dns_subdomain(p)) {
-        return Some(format!("prefix part {DNS_SUBDOMAIN}"));
+        problems.push("prefix part must be non-empty".to_owned());
+    } else if prefix.is_some_and(|p| !is_dns_subdomain(p)) {
+        problems.push(format!("prefix part {DNS_SUBDOMAIN}"));
     }
     if name.is_empty() {
-        return Some("name part must be non-empty".into());
+        problems.push("name part must be non-empty".to_owned());
+    } else if name.len() > 63 {
+        problems.push("name part must be no more than 63 bytes".to_owned());
     }
-    if name.len() > 63 {
-        return Some("name part must be no more than 63 bytes".into());
+    if !is_qualified_part(name) {
+        problems.push(LABEL_KEY.to_owned());
     }
-    (!is_qualified_part(name)).then(|| LABEL_KEY.to_owned())
+    problems
 }
 
 /// What is wrong with the value of a label.
@@ -97,6 +95,6 @@ mod tests {
     #[case("example.com/", false)]
     #[case("two words", false)]
     fn label_keys_are_recognised(#[case] key: &str, #[case] expected: bool) {
-        assert_eq!(label_key_problem(key).is_none(), expected);
+        assert_eq!(label_key_problems(key).is_empty(), expected);
     }
 }

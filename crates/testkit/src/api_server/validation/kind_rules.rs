@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use serde_json::{Value, json};
 
-use super::format::label_key_problem;
+use super::format::{DNS_SUBDOMAIN, is_dns_subdomain, label_key_problems};
 use crate::api_server::kinds::Kind;
 use crate::api_server::schema::text;
 use crate::api_server::status_error::Cause;
@@ -28,13 +28,20 @@ pub(super) fn update(kind: &Kind, old: &Value, new: &Value, status: bool) -> Vec
         ("Service", false) => service_update(old, new),
         ("StorageClass", _) => storage_class_update(old, new),
         ("VolumeAttachment", _) if old["spec"] != new["spec"] => {
-            vec![Cause::invalid("spec", &new["spec"], "field is immutable")]
+            let spec = &new["spec"];
+            let shown = format!(
+                r#"{{"Attacher":{},"Source":{{"PersistentVolumeName":{},"InlineVolumeSpec":null}},"NodeName":{}}}"#,
+                spec["attacher"], spec["source"]["persistentVolumeName"], spec["nodeName"]
+            );
+            vec![Cause::invalid_shown("spec", shown, "field is immutable")]
         }
         ("ConfigMap" | "Secret", _) => immutable_data(old, new),
         ("PersistentVolumeClaim", false) => claim_update(old, new),
         _ => Vec::new(),
     }
 }
+
+const IP_MODES: &[&str] = &["Proxy", "VIP"];
 
 const EFFECTS: &[&str] = &["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
@@ -44,7 +51,7 @@ fn node(node: &Value) -> Vec<Cause> {
     for (index, taint) in node["spec"]["taints"].as_array().into_iter().flatten().enumerate() {
         // The real server reports taints below `metadata`.
         let at = format!("metadata.taints[{index}]");
-        if let Some(problem) = label_key_problem(text(taint, &["key"])) {
+        for problem in label_key_problems(text(taint, &["key"])) {
             causes.push(Cause::invalid(format!("{at}.key"), &json!(text(taint, &["key"])), problem));
         }
         let effect = text(taint, &["effect"]);
@@ -54,11 +61,14 @@ fn node(node: &Value) -> Vec<Cause> {
             causes.push(Cause::not_supported(format!("{at}.effect"), &taint["effect"], EFFECTS));
         }
         if seen.contains(&(&taint["key"], &taint["effect"])) {
-            let shown = json!({
-                "Key": taint["key"], "Value": text(taint, &["value"]), "Effect": taint["effect"],
-                "TimeAdded": taint["timeAdded"],
-            });
-            causes.push(Cause::duplicate(at, &shown));
+            let shown = format!(
+                r#"{{"Key":{},"Value":{:?},"Effect":{},"TimeAdded":{}}}: taints must be unique by key and effect pair"#,
+                taint["key"],
+                text(taint, &["value"]),
+                taint["effect"],
+                taint["timeAdded"]
+            );
+            causes.push(Cause::duplicate(at, shown));
         }
         seen.push((&taint["key"], &taint["effect"]));
     }
@@ -68,7 +78,21 @@ fn node(node: &Value) -> Vec<Cause> {
             causes.push(Cause::invalid(format!("spec.podCIDRs[{index}]"), cidr, why));
         }
     }
+    if !is_dual_stack(node["spec"]["podCIDRs"].as_array().map_or(&[], Vec::as_slice)) {
+        let why = "may specify no more than one CIDR for each IP family";
+        causes.push(Cause::invalid("spec.podCIDRs", &node["spec"]["podCIDRs"], why));
+    }
     causes
+}
+
+/// Several CIDRs are one of each family.
+fn is_dual_stack(cidrs: &[Value]) -> bool {
+    let is_v6 = |cidr: &Value| cidr.as_str().is_some_and(|cidr| cidr.contains(':'));
+    match cidrs {
+        [] | [_] => true,
+        [a, b] => is_v6(a) != is_v6(b),
+        _ => false,
+    }
 }
 
 fn is_cidr(text: &str) -> bool {
@@ -83,8 +107,8 @@ fn node_update(old: &Value, new: &Value) -> Vec<Cause> {
     let mut seen = Vec::new();
     for (index, address) in new["status"]["addresses"].as_array().into_iter().flatten().enumerate() {
         if seen.contains(&address) {
-            let shown = json!({"Type": address["type"], "Address": address["address"]});
-            causes.push(Cause::duplicate(format!("status.addresses[{index}]"), &shown));
+            let shown = format!(r#"{{"Type":{},"Address":{}}}"#, address["type"], address["address"]);
+            causes.push(Cause::duplicate(format!("status.addresses[{index}]"), shown));
         }
         seen.push(address);
     }
@@ -178,11 +202,11 @@ fn duplicate_ports(ports: &[Value]) -> Vec<Cause> {
     for (index, port) in ports.iter().enumerate() {
         let same = |other: &&Value| other["port"] == port["port"] && other["protocol"] == port["protocol"];
         if ports[..index].iter().any(|other| same(&other)) {
-            let shown = json!({
-                "Name": "", "Protocol": port["protocol"], "AppProtocol": null, "Port": port["port"],
-                "TargetPort": 0, "NodePort": 0,
-            });
-            causes.push(Cause::duplicate(format!("spec.ports[{index}]"), &shown));
+            let shown = format!(
+                r#"{{"Name":"","Protocol":{},"AppProtocol":null,"Port":{},"TargetPort":0,"NodePort":0}}"#,
+                port["protocol"], port["port"]
+            );
+            causes.push(Cause::duplicate(format!("spec.ports[{index}]"), shown));
         }
     }
     causes
@@ -216,7 +240,7 @@ fn service_status(service: &Value) -> Vec<Cause> {
     if !ingress.is_empty() && text(service, &["spec", "type"]) != "LoadBalancer" {
         causes.push(Cause::forbidden(
             "status.loadBalancer.ingress",
-            "may only be used when `spec.type` is \"LoadBalancer\"",
+            "may only be used when `spec.type` is 'LoadBalancer'",
         ));
         return causes;
     }
@@ -236,6 +260,15 @@ fn service_status(service: &Value) -> Vec<Cause> {
                 &point["hostname"],
                 "must be a DNS name, not an IP address",
             ));
+        } else if let Some(name) = point["hostname"].as_str()
+            && !is_dns_subdomain(name)
+        {
+            causes.push(Cause::invalid(at("hostname"), &point["hostname"], DNS_SUBDOMAIN));
+        }
+        if !point["ipMode"].is_null() && point["ip"].is_null() {
+            causes.push(Cause::forbidden(at("ipMode"), "may not be specified when `ip` is not set"));
+        } else if !point["ipMode"].is_null() && !IP_MODES.contains(&text(point, &["ipMode"])) {
+            causes.push(Cause::not_supported(at("ipMode"), &point["ipMode"], IP_MODES));
         }
     }
     causes
@@ -270,15 +303,11 @@ fn event(event: &Value) -> Vec<Cause> {
 }
 
 fn storage_class_update(old: &Value, new: &Value) -> Vec<Cause> {
-    [
-        ("parameters", "updates to parameters are forbidden."),
-        ("provisioner", "updates to provisioner are forbidden."),
-        ("reclaimPolicy", "updates to reclaimPolicy are forbidden."),
-    ]
-    .into_iter()
-    .filter(|(field, _)| old[*field] != new[*field])
-    .map(|(field, why)| Cause::forbidden(field, why))
-    .collect()
+    ["parameters", "provisioner", "reclaimPolicy"]
+        .into_iter()
+        .filter(|field| old[*field] != new[*field])
+        .map(|field| Cause::invalid(field, &new[field], "field is immutable"))
+        .collect()
 }
 
 fn immutable_data(old: &Value, new: &Value) -> Vec<Cause> {

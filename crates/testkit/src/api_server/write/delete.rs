@@ -66,7 +66,7 @@ pub(crate) fn delete(
         return Ok(Answer { code: 200, body });
     }
     let gone = remove(state, target.kind, key, (*old).clone(), circumstances);
-    let body = if kind.delete_answers_object { old } else { Arc::new(success(target, name, &gone)) };
+    let body = if kind.delete_answers_object { gone } else { Arc::new(success(target, name, &gone)) };
     Ok(Answer { code: 200, body })
 }
 
@@ -79,14 +79,18 @@ fn check_preconditions(
     let kind = target.kind();
     let (uid, version) = (text(old, &["metadata", "uid"]), text(old, &["metadata", "resourceVersion"]));
     if let Some(asked) = options.uid.as_deref().filter(|asked| *asked != uid) {
-        let why = format!("Precondition failed: UID in precondition: {asked}, UID in object meta: {uid}");
-        return Err(StatusError::conflict(kind, name, why));
+        let why = format!(
+            "the UID in the precondition ({asked}) does not match the UID in record ({uid}). The object might have \
+             been deleted and then recreated"
+        );
+        return Err(StatusError::failed_precondition(kind, name, why));
     }
     if let Some(asked) = options.resource_version.as_deref().filter(|asked| *asked != version) {
         let why = format!(
-            "Precondition failed: ResourceVersion in precondition: {asked}, ResourceVersion in object meta: {version}"
+            "the ResourceVersion in the precondition ({asked}) does not match the ResourceVersion in record \
+             ({version}). The object might have been modified"
         );
-        return Err(StatusError::conflict(kind, name, why));
+        return Err(StatusError::failed_precondition(kind, name, why));
     }
     Ok(())
 }
