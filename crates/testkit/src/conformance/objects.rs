@@ -41,6 +41,16 @@ pub(super) fn with_affinity(service: ServiceBuilder, seconds: i32) -> Service {
     service
 }
 
+/// The same Service with these address families.
+pub(super) fn with_families(service: ServiceBuilder, families: &[&str]) -> Service {
+    let mut service: Service = service.into();
+    let spec = service.spec.get_or_insert_default();
+    spec.ip_families = Some(families.iter().map(ToString::to_string).collect());
+    let policy = if families.len() > 1 { "RequireDualStack" } else { "SingleStack" };
+    spec.ip_family_policy = Some(policy.to_owned());
+    service
+}
+
 /// The Node of an instance, as it stands in the cluster once it is initialised.
 pub(super) fn node_of(instance: &Instance) -> Arc<Node> {
     let mut node =

@@ -202,6 +202,12 @@ async fn a_list_that_lags_makes_no_second_balancer(stage: &Stage) -> Verdict {
         // A provider may say that it cannot see its work yet; it may not do the work twice.
         let _ = stage.balancers()?.ensure(&spec, &stage.gate.changes()).await;
     }
+    let made = owned(stage.contents().await?.shape());
+    let surplus =
+        made.iter().find(|(kind, count)| undisturbed.get(*kind).is_none_or(|enough| *count > enough));
+    promised(surplus.is_none(), || {
+        format!("an undisturbed ensure makes {undisturbed:?}, these made {made:?}")
+    })?;
     tokio::time::sleep(lag).await;
     stage.ensured(&spec).await?;
     equal("objects in the cloud", &owned(stage.contents().await?.shape()), &undisturbed)

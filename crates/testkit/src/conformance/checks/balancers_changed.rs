@@ -7,7 +7,7 @@ use cloud_provider::load_balancer::{Agreement, Feature, Protocol};
 
 use crate::conformance::Stage;
 use crate::conformance::check::{MustSucceed, Stop, Verdict, broken, checks, equal, promised, skip};
-use crate::conformance::objects::{WEB, bare, web, with_affinity};
+use crate::conformance::objects::{WEB, bare, web, with_affinity, with_families};
 use crate::conformance::play::addresses;
 use crate::conformance::stand_in::{Balancer, Instance};
 
@@ -15,6 +15,8 @@ checks! { Balancers,
     changed_ports_replace_the_old_ones => "After an ensure with other ports the balancer has exactly those, at the same address.",
     changed_node_ports_are_followed => "After an ensure with another node port the balancer leads there.",
     udp_ports_are_served => "A UDP port becomes a UDP listener.",
+    both_families_get_an_address =>
+        "A dual-stack Service gets an address of each family, and keeps the first when it goes back to one.",
     source_ranges_are_set_changed_and_removed => "Source ranges are exactly the Service's, and everybody may connect once they are removed.",
     affinity_is_set_and_removed => "Session affinity follows the Service, also when it is taken back.",
     a_removed_annotation_takes_its_setting_with_it => "When an annotation is removed, what it had set in the cloud is as if it had never been.",
@@ -60,6 +62,18 @@ async fn udp_ports_are_served(stage: &Stage) -> Verdict {
     let ports: BTreeSet<_> =
         balancer.listeners.iter().map(|(protocol, port, _)| (*protocol, *port)).collect();
     equal("the listeners", &ports, &BTreeSet::from([(Protocol::Udp, 53)]))
+}
+
+async fn both_families_get_an_address(stage: &Stage) -> Verdict {
+    stage.with_feature(Feature::DualStack)?;
+    let nodes = nodes(stage).await?;
+    let both =
+        addresses(&stage.ensured(&stage.spec(with_families(web(), &["IPv4", "IPv6"]), &nodes)?).await?);
+    let is_v4 = |address: &&String| address.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_ipv4());
+    let (v4, v6): (Vec<&String>, Vec<&String>) = both.iter().partition(is_v4);
+    promised(v4.len() == 1 && v6.len() == 1, || format!("a dual-stack Service answers at {both:?}"))?;
+    let one = addresses(&stage.ensured(&stage.spec(with_families(web(), &["IPv4"]), &nodes)?).await?);
+    equal("the addresses once it is single-stack again", &one.iter().collect(), &v4)
 }
 
 async fn source_ranges_are_set_changed_and_removed(stage: &Stage) -> Verdict {
