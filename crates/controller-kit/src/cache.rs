@@ -9,8 +9,9 @@
 //! * **Time does not run backwards** (as far as resource versions are integers, which Kubernetes promises since 1.35
 //!   and etcd always gave). A list that is older than anything seen is refused as a whole: it neither rolls an object
 //!   back nor deletes one; the next list asks the storage itself. A watch event older than what is stored is ignored.
-//!   Only when the storage itself keeps answering from the past for [`REWOUND_AFTER`] (somebody restored a backup) is
-//!   the older world taken for the real one.
+//!   Only when the storage itself keeps answering lists from the past for [`REWOUND_AFTER`] (somebody restored a
+//!   backup) is the older world taken for the real one. A watch that merely stays silent leads to no list: after a
+//!   restore, processes should be restarted.
 //! * **Absence is only believed from a complete list or a deletion event.** An interrupted list changes nothing.
 //!
 //! Not here: resyncs (controllers repeat their work themselves) and writing (see [`crate::patch`]).
@@ -163,8 +164,8 @@ impl<K: Object> Cache<K> {
         let _ = self.0.synced.subscribe().wait_for(|synced| *synced).await;
     }
 
-    /// How long the server has said nothing: no list, no change, no bookmark (which comes about once a minute while a
-    /// watch is alive). `None` before the first list. Whoever is about to act on an absence should look here.
+    /// How long the server has said nothing: no list, no new watch, no change, no bookmark. At most about five minutes
+    /// while all is well. `None` before the first list. Whoever is about to act on an absence should look here.
     pub fn silence(&self) -> Option<Duration> {
         self.0.read().heard.map(|heard| heard.elapsed())
     }
@@ -193,7 +194,7 @@ impl<K: Object> Inner<K> {
         self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes the store and tells the listeners, as one step.
+    /// Changes the store and tells the listeners, as one step; that the server spoke is news in itself.
     fn change(&self, change: impl FnOnce(&mut Store<K>) -> Vec<Delta<K>>) {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         state.heard = Some(Instant::now());

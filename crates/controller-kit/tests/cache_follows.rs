@@ -288,6 +288,20 @@ async fn a_server_that_is_behind_rolls_nothing_back() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_server_on_which_no_watch_lasts_is_not_flooded_with_lists() {
+    let setting = setting(11);
+    setting.server.create(&node("a").build());
+    setting.server.faults().always(When::watches(), Fault::ExpireWatch(Duration::ZERO));
+    setting.run();
+    sleep(Duration::from_secs(600)).await;
+    let lists = setting.server.requests().verb(Verb::List).kind("Node").count();
+    assert!((10..=30).contains(&lists), "{lists} lists in ten minutes");
+    setting.label("a", "1");
+    sleep(Duration::from_secs(61)).await;
+    assert_eq!(setting.cached_label("a").as_deref(), Some("1"));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_stopped_cache_ends_its_listeners_after_their_mail() {
     let setting = setting(10);
     setting.server.create(&node("a").build());

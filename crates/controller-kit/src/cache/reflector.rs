@@ -118,7 +118,7 @@ impl<K: Object> Reflector<'_, K> {
                 Ok(listing) => {
                     let version = listing.resource_version.clone();
                     if self.take(listing) {
-                        self.works();
+                        self.recovered();
                         self.freshness = Freshness::Since(version.clone());
                         return version;
                     }
@@ -173,6 +173,7 @@ impl<K: Object> Reflector<'_, K> {
                 Err(error) if error.is_out_of_window() => {
                     self.cache.metrics.watched("expired");
                     tracing::debug!(kind = %K::kind(&()), version, "Cannot resume the watch; listing again");
+                    self.backoff.pause().await;
                     return;
                 }
                 Err(error) => {
@@ -200,6 +201,7 @@ impl<K: Object> Reflector<'_, K> {
         let request = request(self.cache).watch(&parameters, version).map_err(Error::Build)?;
         let began = Instant::now();
         let events = self.cache.client.request_events::<K>(request).await.map_err(Error::Request)?;
+        self.cache.change(|_| Vec::new());
         let mut events = events.boxed();
         let patience = Duration::from_secs(seconds.into()) + WATCH_GRACE;
         let mut told = 0_u64;
@@ -249,8 +251,14 @@ impl<K: Object> Reflector<'_, K> {
         least + spread
     }
 
+    /// A watch works. A list alone does not shorten the pauses: where every watch expires at once, lists must
+    /// become rare.
     fn works(&mut self) {
         self.backoff.reset();
+        self.recovered();
+    }
+
+    fn recovered(&mut self) {
         if std::mem::take(&mut self.failing) {
             tracing::info!(kind = %K::kind(&()), "Following the API server again");
         }

@@ -44,8 +44,8 @@ pub fn service() -> Trim<Service> {
 }
 
 /// Keeps what identifies a Node, where it runs, its addresses, taints, labels, pod CIDRs and conditions, and of the
-/// annotations those named here; a name that ends in `*` stands for all that begin so. Images, volumes, capacity and
-/// the messages and heartbeats of the kubelet's conditions go.
+/// annotations those named here; a name that ends in `*` stands for all that begin so. Images, volumes, capacity, the
+/// kubelet's pressure conditions, and reason, message and heartbeat of its other conditions go.
 pub fn node<S: Into<String>>(keep_annotations: impl IntoIterator<Item = S>) -> Trim<Node> {
     let keep: Vec<String> = keep_annotations.into_iter().map(Into::into).collect();
     Trim::new(move |node: &mut Node| {
@@ -85,7 +85,7 @@ fn trim_node_spec(spec: NodeSpec) -> NodeSpec {
 fn trim_node_status(status: NodeStatus) -> NodeStatus {
     NodeStatus {
         addresses: shrunk(status.addresses),
-        conditions: shrunk(status.conditions.map(|all| all.into_iter().map(trim_condition).collect())),
+        conditions: shrunk(status.conditions.map(|all| all.into_iter().filter_map(trim_condition).collect())),
         node_info: status.node_info.map(|info| NodeSystemInfo {
             machine_id: info.machine_id,
             system_uuid: info.system_uuid,
@@ -98,12 +98,14 @@ fn trim_node_status(status: NodeStatus) -> NodeStatus {
     }
 }
 
-/// The route controller compares all of its own condition; the kubelet's are read for type and status.
-fn trim_condition(condition: NodeCondition) -> NodeCondition {
-    if condition.type_ == "NetworkUnavailable" {
-        return condition;
+/// The route controller compares all of its own condition; of the kubelet's, `Ready` is read for its status, and
+/// pressure is the scheduler's business.
+fn trim_condition(condition: NodeCondition) -> Option<NodeCondition> {
+    match condition.type_.as_str() {
+        "NetworkUnavailable" => Some(condition),
+        "MemoryPressure" | "DiskPressure" | "PIDPressure" => None,
+        _ => Some(NodeCondition { message: None, reason: None, last_heartbeat_time: None, ..condition }),
     }
-    NodeCondition { message: None, last_heartbeat_time: None, ..condition }
 }
 
 fn shrunk<T>(list: Option<Vec<T>>) -> Option<Vec<T>> {

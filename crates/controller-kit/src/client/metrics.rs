@@ -87,7 +87,7 @@ impl Metrics {
         );
         registry.register(
             "rest_client_config_stale",
-            "1 while the configuration files on disk cannot be used and the last good ones are in use",
+            "Whether the configuration files on disk cannot be used (1) and the last good ones are in use",
             metrics.stale.clone(),
         );
         metrics
