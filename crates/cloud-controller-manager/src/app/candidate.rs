@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use controller_kit::client::Clients;
-use controller_kit::clock::SharedClock;
-use controller_kit::leader::{self, Elector, Ended, KubeLease, Leadership, Notice, Surroundings};
+use cloud_provider::well_known::event_reasons;
+use controller_kit::events::Recorder;
+use controller_kit::leader::{self, Elector, Ended, KubeLease, Leadership, Listener, Notice, Surroundings};
 use controller_kit::lifecycle::Shutdown;
-use controller_kit::random::Randomness;
+use k8s_openapi::api::core::v1::ObjectReference;
 use prometheus_client::registry::Registry as MetricsRegistry;
 
+use super::Process;
 use crate::config::Election;
 
 /// Who may work in this process.
@@ -24,21 +25,19 @@ impl Candidate {
     /// A candidate that has not tried yet; without an election, one that need not.
     pub(super) fn new(
         election: Option<&Election>,
-        clients: &Clients,
-        clock: &SharedClock,
-        random: &Randomness,
+        process: &Process,
         metrics: &mut MetricsRegistry,
     ) -> anyhow::Result<Self> {
         let Some(election) = election else { return Ok(Self::Unopposed) };
         let hostname = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        let identity = leader::identity(&hostname, random);
-        let client = clients.named("leader-election").unlimited().without_retries().build();
+        let identity = leader::identity(&hostname, &process.random);
+        let client = process.clients.named("leader-election").unlimited().without_retries().build();
         let surroundings = Surroundings {
             store: Arc::new(KubeLease::new(client, &election.namespace, &election.name)),
-            clock: Arc::clone(clock),
-            random: random.clone(),
+            clock: Arc::clone(&process.clock),
+            random: process.random.clone(),
             metrics: leader::Metrics::register(metrics),
-            listener: Arc::new(|_: &Notice| {}),
+            listener: events_about(election, process.events.clone()),
         };
         let config = leader::Config {
             namespace: election.namespace.clone(),
@@ -69,4 +68,21 @@ impl Candidate {
             Self::Unopposed => Ended::Finished(work(Leadership::unconditional()).await),
         }
     }
+}
+
+/// Tells the world on the Lease who leads: what `kubectl describe lease` shows.
+fn events_about(election: &Election, events: Recorder) -> Listener {
+    let lease = ObjectReference {
+        api_version: Some("coordination.k8s.io/v1".to_owned()),
+        kind: Some("Lease".to_owned()),
+        namespace: Some(election.namespace.clone()),
+        name: Some(election.name.clone()),
+        ..ObjectReference::default()
+    };
+    Arc::new(move |notice| match notice {
+        Notice::BecameLeader { .. } | Notice::StoppedLeading { .. } => {
+            events.normal(&lease, event_reasons::LEADER_ELECTION, notice.to_string());
+        }
+        Notice::NewLeader { .. } => {}
+    })
 }

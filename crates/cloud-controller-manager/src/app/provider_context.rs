@@ -3,32 +3,35 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cloud_provider::context::{BoxFuture, Clock, Leadership as MayAct, Shutdown as End};
+use cloud_provider::context::{
+    BoxFuture, Clock, EventSink, EventType, Leadership as MayAct, Shutdown as End, Subject,
+};
 use cloud_provider::{ClusterIdentity, Context};
 use controller_kit::clock::SharedClock;
+use controller_kit::events::{Kind, Recorder};
 use controller_kit::leader::Leadership;
 use controller_kit::lifecycle::Shutdown;
+use k8s_openapi::api::core::v1::ObjectReference;
 use tokio::time::Instant;
+
+use super::Process;
 
 /// What this process has to offer a provider.
 pub(super) struct Surroundings {
     cluster: ClusterIdentity,
+    voice: Arc<Voice>,
     time: Arc<Time>,
     end: Arc<Stop>,
     lead: Arc<Lead>,
 }
 
 impl Surroundings {
-    pub(super) fn new(
-        cluster: ClusterIdentity,
-        wall: SharedClock,
-        shutdown: Shutdown,
-        leadership: Leadership,
-    ) -> Self {
+    pub(super) fn new(cluster: ClusterIdentity, process: &Process, leadership: Leadership) -> Self {
         Self {
             cluster,
-            time: Arc::new(Time { wall, started: Instant::now() }),
-            end: Arc::new(Stop(shutdown)),
+            voice: Arc::new(Voice(process.events.clone())),
+            time: Arc::new(Time { wall: Arc::clone(&process.clock), started: Instant::now() }),
+            end: Arc::new(Stop(process.shutdown.clone())),
             lead: Arc::new(Lead { leadership, led: Shutdown::new() }),
         }
     }
@@ -36,6 +39,7 @@ impl Surroundings {
     /// The context for one build of the provider.
     pub(super) fn context(&self) -> Context {
         let mut context = Context::inert().with_cluster(self.cluster.clone());
+        context.events = Arc::clone(&self.voice) as _;
         context.clock = Arc::clone(&self.time) as _;
         context.shutdown = Arc::clone(&self.end) as _;
         context.leadership = Arc::clone(&self.lead) as _;
@@ -45,6 +49,33 @@ impl Surroundings {
     /// Wakes what a provider has waiting for its turn.
     pub(super) fn announce_leadership(&self) {
         self.lead.led.trigger();
+    }
+}
+
+struct Voice(Recorder);
+
+impl EventSink for Voice {
+    fn record(&self, subject: &Subject, type_: EventType, reason: &str, message: &str) {
+        let kind = match type_ {
+            EventType::Normal => Kind::Normal,
+            EventType::Warning => Kind::Warning,
+        };
+        self.0.record(&reference(subject), kind, reason, message);
+    }
+}
+
+fn reference(subject: &Subject) -> ObjectReference {
+    let (kind, namespace, name, uid) = match subject {
+        Subject::Node { name, uid } => ("Node", None, name, uid),
+        Subject::Service { namespace, name, uid } => ("Service", Some(namespace.clone()), name, uid),
+    };
+    ObjectReference {
+        api_version: Some("v1".to_owned()),
+        kind: Some(kind.to_owned()),
+        namespace,
+        name: Some(name.clone()),
+        uid: Some(uid.clone()),
+        ..ObjectReference::default()
     }
 }
 

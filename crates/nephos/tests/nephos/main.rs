@@ -46,12 +46,28 @@ impl Scene {
         Nephos::start(&arguments)
     }
 
+    /// What the Events on the Lease say, without the identities, sorted.
+    async fn election_events(&self) -> Vec<String> {
+        let client = self.cluster.admin().await.expect("an administrator's client");
+        let events: kube::Api<k8s_openapi::api::core::v1::Event> =
+            kube::Api::namespaced(client, "kube-system");
+        let on_lease =
+            kube::api::ListParams::default().fields("involvedObject.kind=Lease,reason=LeaderElection");
+        let found = events.list(&on_lease).await.expect("listing events");
+        let messages = found.items.into_iter().filter_map(|event| event.message);
+        let mut said: Vec<String> = messages
+            .map(|text| text.split_once(' ').map_or(text.clone(), |(_, what)| what.to_owned()))
+            .collect();
+        said.sort();
+        said
+    }
+
     async fn end(self) {
         self.cluster.stop().await.expect("the control plane stops");
     }
 }
 
-/// Proves: APP-26, APP-32, APP-59
+/// Proves: APP-26, APP-31, APP-32, APP-59
 #[tokio::test]
 async fn a_planned_hand_over_takes_less_than_three_seconds() {
     let scene = Scene::set().await;
@@ -69,6 +85,10 @@ async fn a_planned_hand_over_takes_less_than_three_seconds() {
 
     second.terminate();
     assert_eq!(second.exit_code(PATIENCE).await, Some(0));
+    assert_eq!(
+        scene.election_events().await,
+        ["became leader", "became leader", "stopped leading", "stopped leading"]
+    );
     println!("planned hand-over after {handed_over:?}");
     scene.end().await;
 }
