@@ -13,7 +13,7 @@ mod conformance {
 
 use conformance::stand_in::FakeStandIn;
 
-/// Proves: IFACE-11, IFACE-13, IFACE-14, IFACE-15, IFACE-21, IFACE-24, IFACE-33, IFACE-34
+/// Proves: IFACE-2, IFACE-11, IFACE-13, IFACE-14, IFACE-15, IFACE-21, IFACE-24, IFACE-28, IFACE-33, IFACE-34
 #[test]
 fn the_fake_keeps_every_promise_in_the_process() {
     let report = run(&FakeStandIn::in_process());

@@ -26,7 +26,7 @@ use super::wire::{Behind, Trouble};
 /// So few instances to a page that a handful of Nodes needs several.
 const PAGE: usize = 4;
 /// How long the client waits for an answer over HTTP.
-const TIMEOUT: Duration = Duration::from_millis(300);
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Something done to what building gave, outside the provider.
 pub(crate) type Around = Arc<dyn Fn(Result<Cloud, Error>, &World) -> Result<Cloud, Error> + Send + Sync>;

@@ -15,19 +15,29 @@ use crate::conformance::stand_in::{Contents, Instance, Manners};
 use crate::conformance::{Stage, Time};
 
 checks! { Balancers,
-    get_of_nothing_is_nothing => "Asked for a balancer that does not exist, get answers None and changes nothing.",
-    ensure_makes_what_the_service_asks_for => "Ensure makes one balancer with exactly the Service's ports and nodes.",
-    the_status_is_well_formed => "A status has at least one address, each an IP or a host name, with an ipMode only beside an IP.",
-    the_status_tells_the_addresses_that_the_cloud_gave => "The addresses in the status are those of the balancer in the cloud.",
-    ensure_twice_is_one_balancer => "Ensure is idempotent: a second one makes nothing and changes nothing, the address least of all.",
+    get_of_nothing_is_nothing =>
+        "Asked for a balancer that does not exist, get answers None and changes nothing.",
+    ensure_makes_what_the_service_asks_for =>
+        "Ensure makes one balancer with exactly the Service's ports and nodes.",
+    the_status_is_well_formed =>
+        "A status has at least one address, each an IP or a host name, with an ipMode only beside an IP.",
+    the_status_tells_the_addresses_that_the_cloud_gave =>
+        "The addresses in the status are those of the balancer in the cloud.",
+    ensure_twice_is_one_balancer =>
+        "Ensure is idempotent: a second one makes nothing and changes nothing, the address least of all.",
     get_agrees_after_ensure => "After an ensure, get tells the same status, and does not call it different.",
     get_changes_nothing => "A get of what exists writes nothing to the cloud.",
     two_services_get_two_balancers => "Each Service has a balancer and an address of its own.",
-    a_balancer_without_nodes_is_made => "A Service without eligible nodes gets its balancer, with nobody behind it.",
-    the_name_depends_on_the_service_alone => "The name of a balancer is a pure function of the identity, and differs between UIDs.",
-    pending_work_is_not_waited_for => "While the cloud builds a balancer, ensure answers RetryAfter at once instead of waiting.",
-    a_list_that_lags_makes_no_second_balancer => "Where lists show new objects late, an ensure repeated at once makes no second balancer.",
-    the_descriptions_are_complete => "Every annotation that is described has a key, a default and a sentence.",
+    a_balancer_without_nodes_is_made =>
+        "A Service without eligible nodes gets its balancer, with nobody behind it.",
+    the_name_depends_on_the_service_alone =>
+        "The name of a balancer is a pure function of the identity, and differs between UIDs.",
+    pending_work_is_not_waited_for =>
+        "While the cloud builds a balancer, ensure answers RetryAfter at once instead of waiting.",
+    a_list_that_lags_makes_no_second_balancer =>
+        "Where lists show new objects late, an ensure repeated at once makes no second balancer.",
+    the_descriptions_are_complete =>
+        "Every annotation that is described has a key, a default and a sentence.",
 }
 
 async fn get_of_nothing_is_nothing(stage: &Stage) -> Verdict {
@@ -167,7 +177,7 @@ async fn the_name_depends_on_the_service_alone(stage: &Stage) -> Verdict {
 async fn pending_work_is_not_waited_for(stage: &Stage) -> Verdict {
     let (construction, bound) = match stage.stand_in.time() {
         Time::Virtual => (Duration::from_secs(120), Duration::from_secs(30)),
-        Time::Real => (Duration::from_secs(2), Duration::from_secs(1)),
+        Time::Real => (Duration::from_secs(3), Duration::from_secs(2)),
     };
     let stage = &stage.among(Manners { construction, ..Manners::default() }).await?;
     let nodes = nodes(stage).await?;

@@ -12,21 +12,32 @@ use crate::conformance::play::addresses;
 use crate::conformance::stand_in::{Balancer, Instance};
 
 checks! { Balancers,
-    changed_ports_replace_the_old_ones => "After an ensure with other ports the balancer has exactly those, at the same address.",
+    changed_ports_replace_the_old_ones =>
+        "After an ensure with other ports the balancer has exactly those, at the same address.",
     changed_node_ports_are_followed => "After an ensure with another node port the balancer leads there.",
     udp_ports_are_served => "A UDP port becomes a UDP listener.",
     both_families_get_an_address =>
         "A dual-stack Service gets an address of each family, and keeps the first when it goes back to one.",
-    source_ranges_are_set_changed_and_removed => "Source ranges are exactly the Service's, and everybody may connect once they are removed.",
+    source_ranges_are_set_changed_and_removed =>
+        "Source ranges are exactly the Service's, and everybody may connect once they are removed.",
     affinity_is_set_and_removed => "Session affinity follows the Service, also when it is taken back.",
-    a_removed_annotation_takes_its_setting_with_it => "When an annotation is removed, what it had set in the cloud is as if it had never been.",
-    ensure_replaces_the_backends_exactly => "After an ensure the backends are exactly the nodes of the spec: none is left over, none is missing.",
-    update_replaces_the_backends_exactly => "After an update the backends are exactly the nodes of the spec: none is left over, none is missing.",
-    update_changes_nothing_but_backends => "An update of the backends leaves ports, address and settings alone, whatever the spec says of them.",
+    a_removed_annotation_takes_its_setting_with_it =>
+        "When an annotation is removed, what it had set in the cloud is as if it had never been.",
+    ensure_replaces_the_backends_exactly =>
+        "After an ensure the backends are exactly the nodes of the spec: none is left over, none is missing.",
+    update_replaces_the_backends_exactly =>
+        "After an update the backends are exactly the nodes of the spec: none is left over, none is missing.",
+    update_changes_nothing_but_backends =>
+        "An update of the backends leaves ports, address and settings alone, whatever the spec says of them.",
     update_to_the_same_backends_writes_nothing => "An update to the backends that are there writes nothing.",
-    update_of_a_vanished_balancer_is_not_found => "An update of a balancer that is gone is NotFound, and makes nothing.",
-    a_vanished_balancer_is_noticed_and_made_again => "A balancer that somebody deleted is None to get, or Different and without an address while parts of it are left; ensure makes it again.",
-    drift_is_seen_and_repaired => "What somebody changed by hand is told by get where it can tell, and repaired by ensure at the same address.",
+    update_of_a_vanished_balancer_is_not_found =>
+        "An update of a balancer that is gone is NotFound, and makes nothing.",
+    a_vanished_balancer_is_noticed_and_made_again =>
+        "A balancer that somebody deleted is None to get, or Different and without an address while parts \
+         of it are left; ensure makes it again.",
+    drift_is_seen_and_repaired =>
+        "What somebody changed by hand is told by get where it can tell, and repaired by ensure at the same \
+         address.",
 }
 
 async fn changed_ports_replace_the_old_ones(stage: &Stage) -> Verdict {

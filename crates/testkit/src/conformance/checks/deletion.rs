@@ -10,15 +10,18 @@ use crate::conformance::stand_in::{Aim, Calls, Contents, Fault, listed};
 checks! { Deletion,
     delete_removes_everything => "A delete removes the balancer and everything that was made for it.",
     delete_twice_is_success => "A delete of what is already gone is success.",
-    delete_of_nothing_is_success => "A delete for a Service that never had a balancer is success, and writes nothing.",
+    delete_of_nothing_is_success =>
+        "A delete for a Service that never had a balancer is success, and writes nothing.",
     delete_works_without_the_service => "A delete needs the identity alone: the Service may be gone.",
-    delete_leaves_other_services_alone => "A delete of one Service's balancer leaves another's exactly as it was.",
+    delete_leaves_other_services_alone =>
+        "A delete of one Service's balancer leaves another's exactly as it was.",
     delete_removes_leftovers_of_a_failed_ensure =>
         "Whichever write of an ensure fails, a delete afterwards leaves nothing behind.",
     delete_removes_what_a_vanished_balancer_left =>
         "When somebody deleted the balancer by hand, a delete removes what is left of it.",
     a_delete_that_fails_says_so => "While the cloud fails, a delete is an error, never success.",
-    a_failed_delete_can_be_repeated => "Whichever write of a delete fails, the next delete leaves nothing behind.",
+    a_failed_delete_can_be_repeated =>
+        "Whichever write of a delete fails, the next delete leaves nothing behind.",
     a_service_can_come_back => "After a delete, an ensure makes the balancer again, complete.",
 }
 

@@ -11,16 +11,25 @@ use crate::conformance::objects::web;
 use crate::conformance::stand_in::{Aim, Calls, Fault};
 
 checks! { Errors,
-    throttling_is_called_throttling => "When the cloud throttles (429), the decision is Throttled or RetryAfter, so that the caller slows down.",
-    the_wait_that_the_cloud_asks_for_is_passed_on => "When the cloud says how long to wait, the decision says no less.",
-    a_refused_credential_is_unauthorized => "When the credential is refused (401 or 403), the decision is Unauthorized.",
+    throttling_is_called_throttling =>
+        "When the cloud throttles (429), the decision is Throttled or RetryAfter, so that the caller slows \
+         down.",
+    the_wait_that_the_cloud_asks_for_is_passed_on =>
+        "When the cloud says how long to wait, the decision says no less.",
+    a_refused_credential_is_unauthorized =>
+        "When the credential is refused (401 or 403), the decision is Unauthorized.",
     a_full_quota_is_called_so => "When the account has no room, the decision is QuotaExceeded.",
-    a_failing_cloud_asks_for_a_retry => "When the cloud fails (5xx), the decision is to retry: never NotFound, never a matter for a person.",
+    a_failing_cloud_asks_for_a_retry =>
+        "When the cloud fails (5xx), the decision is to retry: never NotFound, never a matter for a person.",
     a_late_cloud_asks_for_a_retry => "When the cloud does not answer in time, the decision is to retry.",
-    a_failing_cloud_never_means_that_nothing_is_there => "While the cloud fails, get is not None, update is not NotFound, and lists are not empty.",
-    an_unreadable_answer_is_not_taken_for_a_vanished_balancer => "An answer that cannot be read is an error to get, not None.",
-    a_list_of_owned_objects_that_fails_is_an_error => "A list of owned objects that stops before its end is an error, never a short list.",
-    an_error_says_what_was_attempted => "An error has a message of its own, and does not repeat its source in it.",
+    a_failing_cloud_never_means_that_nothing_is_there =>
+        "While the cloud fails, get is not None, update is not NotFound, and lists are not empty.",
+    an_unreadable_answer_is_not_taken_for_a_vanished_balancer =>
+        "An answer that cannot be read is an error to get, not None.",
+    a_list_of_owned_objects_that_fails_is_an_error =>
+        "A list of owned objects that stops before its end is an error, never a short list.",
+    an_error_says_what_was_attempted =>
+        "An error has a message of its own, and does not repeat its source in it.",
 }
 
 async fn throttling_is_called_throttling(stage: &Stage) -> Verdict {

@@ -6,21 +6,28 @@ use crate::conformance::play::Answer;
 use crate::conformance::{Stage, stand_in};
 
 checks! { Existence,
-    an_instance_is_found_by_its_provider_id => "A Node whose provider ID names an instance gets that instance.",
+    an_instance_is_found_by_its_provider_id =>
+        "A Node whose provider ID names an instance gets that instance.",
     an_instance_is_found_by_name_while_there_is_no_provider_id =>
         "A Node without a provider ID gets the instance of its name.",
     the_provider_id_wins_over_the_name =>
         "A provider ID decides alone: an instance of the same name is another instance.",
     a_deleted_instance_is_absent => "An instance that the cloud says is gone is Absent, with evidence.",
     a_name_that_nobody_has_is_not_found => "A Node whose name no instance has gets no instance.",
-    a_stopped_instance_exists => "A stopped instance is Found, and not said to be running where the cloud can tell.",
-    a_foreign_scheme_is_not_mine => "A Node whose provider ID has another cloud's scheme is NotMine, whatever it is called.",
-    an_unreadable_provider_id_is_unknown => "A provider ID of our scheme that cannot be read is Unknown; one without any scheme is never Absent and never Found.",
-    two_instances_of_one_name_are_ambiguous => "Two instances of one name are Unknown to a Node of that name; none is picked.",
+    a_stopped_instance_exists =>
+        "A stopped instance is Found, and not said to be running where the cloud can tell.",
+    a_foreign_scheme_is_not_mine =>
+        "A Node whose provider ID has another cloud's scheme is NotMine, whatever it is called.",
+    an_unreadable_provider_id_is_unknown =>
+        "A provider ID of our scheme that cannot be read is Unknown; one without any scheme is never Absent \
+         and never Found.",
+    two_instances_of_one_name_are_ambiguous =>
+        "Two instances of one name are Unknown to a Node of that name; none is picked.",
     answers_come_in_the_order_asked => "There is one answer per node, in the order asked.",
     a_node_asked_for_twice_is_answered_twice => "A node that is asked for twice gets the same answer twice.",
     no_nodes_get_no_answers => "A look-up of no nodes succeeds with no answers.",
-    a_change_is_seen_when_asked_for_now => "A look-up that asks for now sees an instance that was just made, and misses one that is just gone.",
+    a_change_is_seen_when_asked_for_now =>
+        "A look-up that asks for now sees an instance that was just made, and misses one that is just gone.",
     looking_up_changes_nothing => "A look-up writes nothing to the cloud.",
 }
 

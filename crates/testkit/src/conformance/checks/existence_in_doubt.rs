@@ -9,18 +9,24 @@ use crate::conformance::stand_in::{Aim, Calls, Fault, Instance};
 use crate::conformance::{Stage, Time};
 
 checks! { Existence,
-    a_refused_credential_proves_no_absence => "With a credential that is refused (401), every answer is Unknown.",
-    a_forbidden_read_proves_no_absence => "With a credential that may not read (403), every answer is Unknown.",
+    a_refused_credential_proves_no_absence =>
+        "With a credential that is refused (401), every answer is Unknown.",
+    a_forbidden_read_proves_no_absence =>
+        "With a credential that may not read (403), every answer is Unknown.",
     throttling_proves_no_absence => "While the cloud throttles (429), nobody is Absent.",
     a_failing_cloud_proves_no_absence => "While the cloud fails (5xx), every answer is Unknown.",
     a_late_cloud_proves_no_absence => "While the cloud does not answer in time, every answer is Unknown.",
-    a_hanging_cloud_proves_no_absence => "While the cloud never answers, nobody is Absent, and the next look-up works again.",
-    an_unreadable_answer_proves_no_absence => "While the cloud's answers cannot be read, every answer is Unknown.",
+    a_hanging_cloud_proves_no_absence =>
+        "While the cloud never answers, nobody is Absent, and the next look-up works again.",
+    an_unreadable_answer_proves_no_absence =>
+        "While the cloud's answers cannot be read, every answer is Unknown.",
     a_truncated_list_proves_no_absence =>
         "When a list stops before its end, what was not seen is Unknown; what was seen may be Found.",
-    an_empty_inventory_proves_no_absence => "When the inventory is empty, every answer is Unknown, not Absent.",
+    an_empty_inventory_proves_no_absence =>
+        "When the inventory is empty, every answer is Unknown, not Absent.",
     a_failure_on_a_later_page_proves_no_absence => "When a later page of a list fails, nobody is Absent.",
-    doubt_ends_with_its_cause => "Once the cloud is well again, instances are Found again and deleted ones Absent.",
+    doubt_ends_with_its_cause =>
+        "Once the cloud is well again, instances are Found again and deleted ones Absent.",
 }
 
 async fn a_refused_credential_proves_no_absence(stage: &Stage) -> Verdict {

@@ -15,10 +15,14 @@ checks! { Instances,
         "Looking up many nodes costs as many calls as there are pages, not as there are nodes.",
     every_page_is_read => "An instance on the last page of a list is Found like one on the first.",
     the_facts_are_those_of_the_cloud => "Addresses, zone, region and type are what the cloud itself shows.",
-    addresses_are_of_known_types_and_not_empty => "Every address has a text and one of the types that a Node may have.",
-    the_facts_are_the_same_each_time => "Two look-ups of an unchanged instance give the same answer, order included.",
-    a_found_provider_id_leads_back => "The provider ID of a found instance has our scheme and finds the same instance again.",
-    by_name_and_by_id_tell_the_same => "An instance found by name is told exactly as when it is found by provider ID.",
+    addresses_are_of_known_types_and_not_empty =>
+        "Every address has a text and one of the types that a Node may have.",
+    the_facts_are_the_same_each_time =>
+        "Two look-ups of an unchanged instance give the same answer, order included.",
+    a_found_provider_id_leads_back =>
+        "The provider ID of a found instance has our scheme and finds the same instance again.",
+    by_name_and_by_id_tell_the_same =>
+        "An instance found by name is told exactly as when it is found by provider ID.",
 }
 
 async fn the_number_of_calls_grows_with_pages_and_not_with_nodes(stage: &Stage) -> Verdict {

@@ -16,14 +16,26 @@ use crate::conformance::stand_in::{Aim, Balancer, Calls, Contents, Fault, Manner
 const POLLS: usize = 2_000;
 
 checks! { Interruption,
-    a_lost_answer_makes_no_second_balancer => "Whichever answer of an ensure is lost, the next ensure leaves exactly what an undisturbed one makes.",
-    a_failure_half_way_is_finished_by_the_next_ensure => "Whichever write of an ensure fails, the next ensure leaves exactly what an undisturbed one makes.",
-    a_lost_answer_to_a_delete_leaves_nothing => "Whichever answer of a delete is lost, the next delete succeeds and leaves nothing.",
-    a_cancelled_ensure_can_be_repeated => "An ensure that is cancelled at any of its awaits is finished by the next one, without duplicates and without leaks.",
-    a_cancelled_ensure_can_be_deleted => "An ensure that is cancelled at any of its awaits leaves nothing that a delete does not remove.",
-    a_cancelled_delete_can_be_repeated => "A delete that is cancelled at any of its awaits is finished by the next one.",
-    a_cancelled_route_can_be_repeated => "A create of a route that is cancelled at any of its awaits is finished by the next one, without duplicates.",
-    a_cancelled_volume_can_be_repeated => "A create of a volume that is cancelled at any of its awaits is finished by the next one, without duplicates.",
+    a_lost_answer_makes_no_second_balancer =>
+        "Whichever answer of an ensure is lost, the next ensure leaves exactly what an undisturbed one \
+         makes.",
+    a_failure_half_way_is_finished_by_the_next_ensure =>
+        "Whichever write of an ensure fails, the next ensure leaves exactly what an undisturbed one makes.",
+    a_lost_answer_to_a_delete_leaves_nothing =>
+        "Whichever answer of a delete is lost, the next delete succeeds and leaves nothing.",
+    a_cancelled_ensure_can_be_repeated =>
+        "An ensure that is cancelled at any of its awaits is finished by the next one, without duplicates \
+         and without leaks.",
+    a_cancelled_ensure_can_be_deleted =>
+        "An ensure that is cancelled at any of its awaits leaves nothing that a delete does not remove.",
+    a_cancelled_delete_can_be_repeated =>
+        "A delete that is cancelled at any of its awaits is finished by the next one.",
+    a_cancelled_route_can_be_repeated =>
+        "A create of a route that is cancelled at any of its awaits is finished by the next one, without \
+         duplicates.",
+    a_cancelled_volume_can_be_repeated =>
+        "A create of a volume that is cancelled at any of its awaits is finished by the next one, without \
+         duplicates.",
 }
 
 async fn a_lost_answer_makes_no_second_balancer(stage: &Stage) -> Verdict {

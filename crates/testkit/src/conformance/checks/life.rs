@@ -9,13 +9,17 @@ use crate::conformance::objects::{by_id, web};
 use crate::conformance::{Stage, Time};
 
 checks! { Life,
-    the_cloud_carries_the_name_of_its_provider => "A built cloud carries its provider's name and declares something.",
+    the_cloud_carries_the_name_of_its_provider =>
+        "A built cloud carries its provider's name and declares something.",
     building_changes_nothing => "Building the provider writes nothing to the cloud.",
     a_second_build_finds_what_the_first_one_made =>
         "A provider that is built again, as after a restart, finds what it made and changes none of it.",
-    a_standby_stays_silent => "A standby builds its provider and may read, and writes nothing, however long it waits.",
-    background_work_ends_with_the_process => "Once the end is announced, the provider's background work ends.",
-    a_broken_config_is_refused_by_name => "A config that cannot be used is InvalidConfig, and the message names the file.",
+    a_standby_stays_silent =>
+        "A standby builds its provider and may read, and writes nothing, however long it waits.",
+    background_work_ends_with_the_process =>
+        "Once the end is announced, the provider's background work ends.",
+    a_broken_config_is_refused_by_name =>
+        "A config that cannot be used is InvalidConfig, and the message names the file.",
     a_listed_cluster_has_an_address => "Every cluster that is listed has an address for its control plane.",
 }
 

@@ -13,18 +13,33 @@ use crate::conformance::stage::{OURS, THEIRS};
 use crate::conformance::stand_in::{Contents, Foreign, Instance};
 
 checks! { Ownership,
-    every_object_carries_our_tags => "Every object that an ensure makes carries the cluster's identity and the Service's UID, where it can carry tags.",
-    a_foreign_balancer_of_our_name_is_refused => "A balancer that has our name and another cluster's tag is refused as NotOwned, and not touched by an ensure.",
-    update_leaves_a_foreign_balancer_alone => "An update of backends leaves a balancer with another cluster's tag untouched.",
-    delete_leaves_a_foreign_balancer_alone => "A delete leaves a balancer with another cluster's tag untouched.",
-    get_does_not_take_a_foreign_balancer_for_ours => "A get never tells another cluster's balancer as this Service's.",
-    what_a_go_manager_left_is_taken_over => "A balancer that a Go manager made for this Service keeps its ID and its address, and is tagged by the first ensure.",
-    what_a_go_manager_left_is_seen_before_it_is_taken_over => "A get finds what a Go manager left, and writes nothing.",
-    what_a_go_manager_left_can_be_deleted => "A delete removes what a Go manager made for this Service, also when nothing was ever ensured.",
-    two_clusters_of_one_name_do_not_see_each_other => "Two clusters of the same name in one account neither see nor touch each other's balancers.",
-    owned_objects_are_listed_completely => "The list of owned objects has everything of this cluster, page after page.",
-    only_owned_objects_are_listed => "The list of owned objects has nothing of another cluster and nothing of nobody's.",
-    a_listed_leftover_can_be_deleted => "What the list of owned objects tells is enough to delete it once its Service is gone.",
+    every_object_carries_our_tags =>
+        "Every object that an ensure makes carries the cluster's identity and the Service's UID, where it \
+         can carry tags.",
+    a_foreign_balancer_of_our_name_is_refused =>
+        "A balancer that has our name and another cluster's tag is refused as NotOwned, and not touched by \
+         an ensure.",
+    update_leaves_a_foreign_balancer_alone =>
+        "An update of backends leaves a balancer with another cluster's tag untouched.",
+    delete_leaves_a_foreign_balancer_alone =>
+        "A delete leaves a balancer with another cluster's tag untouched.",
+    get_does_not_take_a_foreign_balancer_for_ours =>
+        "A get never tells another cluster's balancer as this Service's.",
+    what_a_go_manager_left_is_taken_over =>
+        "A balancer that a Go manager made for this Service keeps its ID and its address, and is tagged by \
+         the first ensure.",
+    what_a_go_manager_left_is_seen_before_it_is_taken_over =>
+        "A get finds what a Go manager left, and writes nothing.",
+    what_a_go_manager_left_can_be_deleted =>
+        "A delete removes what a Go manager made for this Service, also when nothing was ever ensured.",
+    two_clusters_of_one_name_do_not_see_each_other =>
+        "Two clusters of the same name in one account neither see nor touch each other's balancers.",
+    owned_objects_are_listed_completely =>
+        "The list of owned objects has everything of this cluster, page after page.",
+    only_owned_objects_are_listed =>
+        "The list of owned objects has nothing of another cluster and nothing of nobody's.",
+    a_listed_leftover_can_be_deleted =>
+        "What the list of owned objects tells is enough to delete it once its Service is gone.",
     listing_changes_nothing => "Listing owned objects writes nothing to the cloud.",
 }
 

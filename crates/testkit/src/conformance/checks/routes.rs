@@ -15,15 +15,21 @@ checks! { Routes,
     a_created_route_is_listed => "A route that was made is listed, with its destination and its node.",
     creating_a_route_twice_is_one_route => "Making a route that exists is success, and makes no second one.",
     both_families_of_a_node_get_a_route => "Two routes of one node, made under the same hint, both exist.",
-    a_deleted_route_is_gone => "A route that is deleted exactly as it was listed is gone, and the others stay.",
+    a_deleted_route_is_gone =>
+        "A route that is deleted exactly as it was listed is gone, and the others stay.",
     deleting_a_route_twice_is_success => "Deleting a route that is gone is success.",
-    foreign_routes_are_not_listed => "A route outside the pod networks, or with another cluster's tag, is not listed.",
+    foreign_routes_are_not_listed =>
+        "A route outside the pod networks, or with another cluster's tag, is not listed.",
     foreign_routes_are_not_deleted => "A delete of a route that is not provably ours leaves it as it is.",
-    a_route_whose_target_is_gone_is_listed_as_a_black_hole => "A route whose target is gone is still listed, as a black hole, and can be deleted.",
-    routes_of_two_clusters_do_not_mix => "Two clusters of the same name do not see each other's tagged routes.",
+    a_route_whose_target_is_gone_is_listed_as_a_black_hole =>
+        "A route whose target is gone is still listed, as a black hole, and can be deleted.",
+    routes_of_two_clusters_do_not_mix =>
+        "Two clusters of the same name do not see each other's tagged routes.",
     all_pages_of_routes_are_listed => "A list of routes has every page.",
-    a_list_of_routes_that_fails_is_an_error => "A list of routes that fails or stops before its end is an error, never a short list.",
-    a_lost_answer_makes_no_second_route => "When the answer to a create is lost, a repeated create leaves exactly one route.",
+    a_list_of_routes_that_fails_is_an_error =>
+        "A list of routes that fails or stops before its end is an error, never a short list.",
+    a_lost_answer_makes_no_second_route =>
+        "When the answer to a create is lost, a repeated create leaves exactly one route.",
 }
 
 async fn a_created_route_is_listed(stage: &Stage) -> Verdict {

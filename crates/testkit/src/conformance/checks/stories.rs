@@ -10,9 +10,14 @@ use crate::conformance::stage::THEIRS;
 use crate::conformance::stand_in::{Foreign, listed};
 
 checks! { Stories,
-    a_whole_story_leaves_nothing_behind => "After creates, changes and deletes of everything, the cloud is as empty as before.",
-    a_whole_story_leaves_foreign_objects_as_they_were => "Through creates, changes and deletes of everything, objects of others stay byte for byte as they were.",
-    every_change_of_a_story_is_told_to_the_gate => "Over a whole story, every change that the gate admitted ended, and no more writes reached the cloud than it admitted.",
+    a_whole_story_leaves_nothing_behind =>
+        "After creates, changes and deletes of everything, the cloud is as empty as before.",
+    a_whole_story_leaves_foreign_objects_as_they_were =>
+        "Through creates, changes and deletes of everything, objects of others stay byte for byte as they \
+         were.",
+    every_change_of_a_story_is_told_to_the_gate =>
+        "Over a whole story, every change that the gate admitted ended, and no more writes reached the \
+         cloud than it admitted.",
 }
 
 async fn a_whole_story_leaves_nothing_behind(stage: &Stage) -> Verdict {

@@ -16,18 +16,25 @@ use crate::conformance::stand_in::{Aim, Calls, Fault, Foreign, Seed};
 pub(super) const GIB: u64 = 1 << 30;
 
 checks! { Volumes,
-    a_created_volume_is_what_was_asked_for => "A new volume has the name that was asked for, at least the size, and one of the zones.",
-    creating_a_volume_twice_is_one_volume => "A create is idempotent by name: asked again, it answers with the volume that is there.",
-    a_volume_that_does_not_fit_is_refused => "A create under the name of a smaller volume is InvalidConfig, and changes nothing.",
-    a_lost_answer_makes_no_second_volume => "When the answer to a create is lost, a repeated create leaves exactly one volume.",
+    a_created_volume_is_what_was_asked_for =>
+        "A new volume has the name that was asked for, at least the size, and one of the zones.",
+    creating_a_volume_twice_is_one_volume =>
+        "A create is idempotent by name: asked again, it answers with the volume that is there.",
+    a_volume_that_does_not_fit_is_refused =>
+        "A create under the name of a smaller volume is InvalidConfig, and changes nothing.",
+    a_lost_answer_makes_no_second_volume =>
+        "When the answer to a create is lost, a repeated create leaves exactly one volume.",
     a_deleted_volume_is_gone => "A deleted volume is gone, and deleting it again is success.",
-    resizing_grows_and_never_shrinks => "A resize grows a volume to at least the size asked for; a smaller size changes nothing.",
+    resizing_grows_and_never_shrinks =>
+        "A resize grows a volume to at least the size asked for; a smaller size changes nothing.",
     a_missing_volume_is_not_found => "A volume that does not exist is NotFound.",
     a_failing_cloud_is_not_a_missing_volume => "While the cloud fails, a volume is not said to be NotFound.",
-    only_volumes_of_this_cluster_are_listed => "The list of volumes has all of this cluster's and nobody else's.",
+    only_volumes_of_this_cluster_are_listed =>
+        "The list of volumes has all of this cluster's and nobody else's.",
     foreign_volumes_are_left_alone => "A volume with another cluster's tag is neither deleted nor grown.",
     a_volume_tells_its_labels => "The labels for a PV are the zone and the region of its volume.",
-    a_foreign_pv_gets_no_labels => "A PV of another kind gets None; one that names a missing volume gets NotFound.",
+    a_foreign_pv_gets_no_labels =>
+        "A PV of another kind gets None; one that names a missing volume gets NotFound.",
 }
 
 async fn a_created_volume_is_what_was_asked_for(stage: &Stage) -> Verdict {

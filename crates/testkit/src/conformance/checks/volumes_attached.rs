@@ -11,11 +11,16 @@ use crate::conformance::objects::by_id;
 use crate::conformance::stand_in::Instance;
 
 checks! { Volumes,
-    an_attached_volume_tells_node_and_device => "An attached volume names its node and the device path that attach told.",
-    attaching_twice_is_success => "Attaching a volume to the node that holds it is success, with the same device path.",
-    a_volume_held_elsewhere_is_in_use => "Attaching a volume that another node holds is InUse and names that node; it stays where it is.",
-    detaching_frees_a_volume => "A detached volume can be attached elsewhere, and detaching it again is success.",
-    detaching_from_another_node_changes_nothing => "Detaching a volume from a node that does not hold it is success, and leaves it where it is.",
+    an_attached_volume_tells_node_and_device =>
+        "An attached volume names its node and the device path that attach told.",
+    attaching_twice_is_success =>
+        "Attaching a volume to the node that holds it is success, with the same device path.",
+    a_volume_held_elsewhere_is_in_use =>
+        "Attaching a volume that another node holds is InUse and names that node; it stays where it is.",
+    detaching_frees_a_volume =>
+        "A detached volume can be attached elsewhere, and detaching it again is success.",
+    detaching_from_another_node_changes_nothing =>
+        "Detaching a volume from a node that does not hold it is success, and leaves it where it is.",
     an_attached_volume_is_not_deleted => "Deleting an attached volume is InUse, and the volume stays.",
 }
 
