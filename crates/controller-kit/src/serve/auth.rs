@@ -25,7 +25,8 @@ use http::{Request, StatusCode};
 use tokio::time::Instant;
 
 use self::authenticate::Authenticator;
-use self::authorize::{Authorizer, Decision};
+use self::authorize::Authorizer;
+pub use self::authorize::Decision;
 pub use self::metrics::Metrics;
 pub use self::options::{Authentication, Authorization, OptionsError};
 pub use self::review::{KubeReviews, Reviews};

@@ -210,4 +210,18 @@ mod tests {
         assert!(!of("application/openmetrics-text;q=0.2, text/plain;q=0.9"));
         assert!(!of("application/openmetrics-text;q=0"));
     }
+
+    proptest::proptest! {
+        #[test]
+        fn no_label_value_is_changed_or_lost(value in ".*", count in 0..4_u64) {
+            let mut registry = Registry::default();
+            let family = Family::<Labels, Counter>::default();
+            family.get_or_create(&Labels { name: value }).inc_by(count);
+            registry.register("a", "A", family);
+            let openmetrics = crate::metrics::encode(&registry).unwrap();
+            let sample = openmetrics.lines().find(|line| line.starts_with("a_total")).unwrap();
+            let text = prometheus(&openmetrics);
+            proptest::prop_assert_eq!(text, format!("# HELP a_total A.\n# TYPE a_total counter\n{sample}\n"));
+        }
+    }
 }

@@ -13,7 +13,7 @@ use prometheus_client::registry::Registry;
 use crate::client::{Client, get, request};
 use crate::port::{contents, open, options, serve, site};
 
-/// Proves: APP-47, APP-48
+/// Proves: APP-48
 #[tokio::test]
 async fn probes_are_answered_with_sub_paths_and_exclusions() {
     let checks = Checks::new();

@@ -1,15 +1,20 @@
 //! Many clients that mean no good, at once. The process stays healthy and its memory bounded.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
-use controller_kit::serve::auth::Trust;
+use async_trait::async_trait;
+use controller_kit::log::Secret;
+use controller_kit::serve::auth::review::ReviewError;
+use controller_kit::serve::auth::{Decision, Reviews, Trust, User};
 use futures::future::join_all;
+use http::Method;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 
-use crate::client::{Client, H1, H2, get};
+use crate::client::{Client, H1, H2, get, request};
 use crate::port::{access, options, serve, site};
 
 /// How bad it gets.
@@ -24,6 +29,20 @@ struct Weather {
     body: usize,
     /// Connections that send no TLS.
     garbage: usize,
+}
+
+/// An API server that knows no token.
+struct Nobody;
+
+#[async_trait]
+impl Reviews for Nobody {
+    async fn token(&self, _: &Secret) -> Result<Option<User>, ReviewError> {
+        Ok(None)
+    }
+
+    async fn access(&self, _: &User, _: &str, _: &str) -> Result<Decision, ReviewError> {
+        Ok(Decision::Denied(String::new()))
+    }
 }
 
 /// The resident memory of this process, in bytes.
@@ -41,7 +60,8 @@ async fn many_requests(address: SocketAddr, weather: &Weather) -> usize {
         let mut answered = 0;
         for round in 0..each {
             let path = ["/healthz", "/metrics", "/livez?verbose", "/made-up"][round % 4];
-            answered += usize::from(session.get(path).await.is_ok());
+            let token = format!("made-up-{number}-{round}");
+            answered += usize::from(session.send(request(Method::GET, path, Some(&token))).await.is_ok());
         }
         answered
     });
@@ -87,7 +107,7 @@ async fn no_tls(address: SocketAddr, count: usize) {
 }
 
 async fn survive(weather: Weather) -> u64 {
-    let port = serve(&options(), site(access(Trust::nobody(), None))).await;
+    let port = serve(&options(), site(access(Trust::nobody(), Some(Arc::new(Nobody))))).await;
     let address = port.address;
     // What a first request needs is not growth.
     assert_eq!(get(address, "/healthz", None).await.code, 200);

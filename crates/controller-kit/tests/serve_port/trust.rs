@@ -10,7 +10,7 @@ use controller_kit::log::Secret;
 use controller_kit::random::Randomness;
 use controller_kit::serve::Peer;
 use controller_kit::serve::auth::{
-    Access, Authentication, Authorization, KubeReviews, Metrics, Reviews, Trust, TrustError,
+    Access, Authentication, Authorization, KubeReviews, Metrics, Reviews, Trust, TrustError, User,
 };
 use http::Request;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -125,4 +125,26 @@ async fn a_review_that_the_server_fails_is_tried_five_times_within_ten_seconds()
     let before = server.requests().count();
     assert!(reviews.token(&Secret::new("good")).await.is_err());
     assert_eq!(server.requests().count() - before, 1, "no use in trying again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_flood_of_made_up_tokens_reaches_the_api_server_in_part_and_hinders_nobody_after_it() {
+    let server = ApiServer::new(4);
+    server.answer_token_reviews(|_| json!({ "authenticated": false }));
+    let reviews = Arc::new(KubeReviews::new(server.client(), Randomness::seeded(1), Metrics::unregistered()));
+    server.faults().always(When::verb(Verb::Create), Fault::Hang);
+    let mut flood = tokio::task::JoinSet::new();
+    for number in 0..500 {
+        let reviews = reviews.clone();
+        flood.spawn(async move { reviews.token(&Secret::new(format!("made-up-{number}"))).await.is_err() });
+    }
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(server.requests().count(), 64);
+    let user = User { name: "alice".into(), ..User::default() };
+    server.faults().clear();
+    assert!(reviews.access(&user, "get", "/metrics").await.is_ok(), "rights are asked for beside the tokens");
+    assert!(flood.join_all().await.into_iter().all(|failed| failed));
+    let started = Instant::now();
+    assert!(reviews.token(&Secret::new("honest")).await.is_ok());
+    assert!(started.elapsed() < Duration::from_secs(1));
 }

@@ -12,6 +12,7 @@ use k8s_openapi::api::authorization::v1::{
 use kube::api::{Api, PostParams};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::authorize::Decision;
@@ -25,6 +26,9 @@ pub const CLIENT_RATE: Rate = Rate { qps: 200.0, burst: 400 };
 
 /// How long a review may take, its retries included.
 const WITHIN: Duration = Duration::from_secs(10);
+/// How many reviews of a kind are under way at once; others wait. A flood of made-up tokens then neither floods the API
+/// server nor runs up a debt in the client's budget that honest clients would pay.
+const AT_ONCE: usize = 64;
 /// How often a review is tried, how long the first pause is, by how much pauses grow, and how much chance adds.
 const ATTEMPTS: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(500);
@@ -64,8 +68,8 @@ pub trait Reviews: Send + Sync + 'static {
 /// Asks the API server.
 #[derive(Clone)]
 pub struct KubeReviews {
-    tokens: Api<TokenReview>,
-    rights: Api<SubjectAccessReview>,
+    tokens: (Api<TokenReview>, Arc<Semaphore>),
+    rights: (Api<SubjectAccessReview>, Arc<Semaphore>),
     random: Randomness,
     metrics: Metrics,
 }
@@ -79,14 +83,23 @@ impl std::fmt::Debug for KubeReviews {
 impl KubeReviews {
     /// `client` should retry nothing itself and have a budget of [`CLIENT_RATE`].
     pub fn new(client: kube::Client, random: Randomness, metrics: Metrics) -> Self {
-        Self { tokens: Api::all(client.clone()), rights: Api::all(client), random, metrics }
+        let slots = || Arc::new(Semaphore::new(AT_ONCE));
+        let (tokens, rights) = ((Api::all(client.clone()), slots()), (Api::all(client), slots()));
+        Self { tokens, rights, random, metrics }
     }
 
-    async fn create<K>(&self, api: &Api<K>, kind: &'static str, review: &K) -> Result<K, ReviewError>
+    async fn create<K>(
+        &self,
+        (api, slots): &(Api<K>, Arc<Semaphore>),
+        kind: &'static str,
+        review: &K,
+    ) -> Result<K, ReviewError>
     where
         K: Clone + DeserializeOwned + Serialize + std::fmt::Debug,
     {
         let attempts = async {
+            // It fails only when the semaphore is closed, which nobody does.
+            let _slot = slots.acquire().await;
             let mut pause = PAUSE;
             let mut attempt = 1;
             loop {

@@ -85,6 +85,12 @@ impl PairFiles {
         Ok(Pem { certificate: read(&self.certificate).await?, key: read(&self.key).await? })
     }
 
+    /// When the certificate was written, if it is there.
+    pub(super) async fn made_at(&self) -> Option<Timestamp> {
+        let written = tokio::fs::metadata(&self.certificate).await.ok()?.modified().ok()?;
+        Timestamp::try_from(written).ok()
+    }
+
     pub(super) fn parse(&self, pem: &Pem, provider: &CryptoProvider) -> Result<Pair, PairError> {
         let broken = |path: &Path| {
             let path = path.to_owned();

@@ -11,7 +11,7 @@ use crate::log::report;
 /// How often the files are looked at.
 pub const POLL: Duration = Duration::from_secs(10);
 /// A self-signed certificate is made anew after this time; it is good for a year.
-const RENEW_AFTER: Duration = Duration::from_secs(270 * 86_400);
+pub(super) const RENEW_AFTER: Duration = Duration::from_secs(270 * 86_400);
 
 impl Certificates {
     /// Keeps the certificates fresh until `stop` is triggered.

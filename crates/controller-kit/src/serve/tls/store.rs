@@ -11,6 +11,7 @@ use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 
 use super::pair::{Pair, PairError, PairFiles, Pem, self_signed};
+use super::reload::RENEW_AFTER;
 use super::{Options, Policy, SniPair};
 use crate::clock::SharedClock;
 
@@ -88,9 +89,10 @@ impl Certificates {
             },
         };
         let now = clock.now();
-        let pems = Pems { default: source.obtain(now).await?, named: read_all(&options.sni).await? };
+        let (default, at) = source.obtain(now).await?;
+        let pems = Pems { default, named: read_all(&options.sni).await? };
         let shown = build(&source, &options.sni, &pems, &policy.provider)?;
-        let loaded = Loaded { pems, at: now, refused: None, unreadable: false };
+        let loaded = Loaded { pems, at, refused: None, unreadable: false };
         Ok(Self {
             shown: RwLock::new(Arc::new(shown)),
             source,
@@ -171,22 +173,24 @@ pub(super) fn build(
 }
 
 impl Source {
-    /// The bytes of the default pair: from its files, or made, and kept if there is a place for it.
-    pub(super) async fn obtain(&self, now: Timestamp) -> Result<Pem, PairError> {
-        let (name, hostname, addresses, kept_in) = match self {
-            Self::Files(files) => return files.read().await,
-            Self::SelfSigned { name, hostname, addresses, kept_in } => (name, hostname, addresses, kept_in),
+    /// The bytes of the default pair and when it was made: from its files, or made now, and kept if there is a place.
+    async fn obtain(&self, now: Timestamp) -> Result<(Pem, Timestamp), PairError> {
+        let (made, kept_in) = match self {
+            Self::Files(files) => return Ok((files.read().await?, now)),
+            Self::SelfSigned { name, hostname, addresses, kept_in } => {
+                (|| self_signed(name, hostname.clone(), addresses, now), kept_in)
+            }
         };
-        if let Some(files) = kept_in
+        let Some(files) = kept_in else { return Ok((made()?, now)) };
+        if let Some(at) = files.made_at().await
+            && now.duration_since(at).unsigned_abs() <= RENEW_AFTER
             && let Ok(pem) = files.read().await
         {
-            return Ok(pem);
+            return Ok((pem, at));
         }
-        let pem = self_signed(name, hostname.clone(), addresses, now)?;
-        if let Some(files) = kept_in {
-            files.write(&pem).await?;
-        }
-        Ok(pem)
+        let pem = made()?;
+        files.write(&pem).await?;
+        Ok((pem, now))
     }
 }
 

@@ -19,7 +19,11 @@ fn write_pair(directory: &std::path::Path, name: &str) -> PairFiles {
 }
 
 async fn load(options: &Options) -> Certificates {
-    let clock = Arc::new(TokioClock::starting_at(EPOCH));
+    load_at(options, EPOCH).await
+}
+
+async fn load_at(options: &Options, now: jiff::Timestamp) -> Certificates {
+    let clock = Arc::new(TokioClock::starting_at(now));
     let addresses = ["192.0.2.7".parse().unwrap(), "0.0.0.0".parse().unwrap()];
     Certificates::load(options, &options.check().unwrap(), &addresses, clock).await.unwrap()
 }
@@ -79,15 +83,17 @@ async fn a_self_signed_pair_names_where_it_is_served_and_is_made_anew_in_time() 
 }
 
 #[tokio::test]
-async fn a_pair_kept_in_the_certificate_directory_outlives_the_process() {
+async fn a_pair_kept_in_the_certificate_directory_outlives_the_process_until_it_has_aged() {
     let directory = tempfile::tempdir().unwrap();
     let kept = directory.path().join("made");
     let options = Options { pair_name: "ccm".into(), cert_dir: Some(kept.clone()), ..Options::default() };
-    let first = load(&options).await.default_key().cert.clone();
-    assert_eq!(load(&options).await.default_key().cert, first);
-    let mode = std::os::unix::fs::PermissionsExt::mode(
-        &std::fs::metadata(kept.join("ccm.key")).unwrap().permissions(),
-    );
+    let files = PairFiles { certificate: kept.join("ccm.crt"), key: kept.join("ccm.key") };
+    let shown_at = async |now| load_at(&options, now).await.default_key().cert.clone();
+    let first = shown_at(EPOCH).await;
+    let made = files.made_at().await.unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&files.key).unwrap().permissions());
     assert_eq!(mode & 0o777, 0o600);
-    assert!(kept.join("ccm.crt").exists());
+    let after = |age: Duration| made + jiff::SignedDuration::try_from(age).unwrap();
+    assert_eq!(shown_at(after(RENEW_AFTER / 2)).await, first);
+    assert_ne!(shown_at(after(RENEW_AFTER + Duration::from_secs(1))).await, first);
 }
