@@ -73,9 +73,8 @@ pub fn mirror(current: &Labels, policy: Policy) -> Labels {
     let mut set = Labels::new();
     for (beta, stable) in PAIRS {
         let (source, copy) = match policy {
-            Policy::SetOnce => (beta, stable),
             Policy::Reconcile if current.contains_key(stable) => (stable, beta),
-            Policy::Reconcile => (beta, stable),
+            Policy::SetOnce | Policy::Reconcile => (beta, stable),
         };
         if let Some(value) = current.get(source) {
             set.insert(copy.to_owned(), value.clone());

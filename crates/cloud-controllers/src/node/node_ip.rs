@@ -29,10 +29,9 @@ pub fn parse(annotation: &str) -> Result<Vec<IpAddr>, NodeIpError> {
         .map(|entry| parse_ip(entry).ok_or_else(|| NodeIpError::Unreadable(entry.to_owned())))
         .collect::<Result<_, _>>()?;
     match wanted.as_slice() {
-        [_] => Ok(wanted),
         [one, other] if one.is_ipv6() == other.is_ipv6() => Err(NodeIpError::NotAPair),
         [one, other] if one.is_unspecified() || other.is_unspecified() => Err(NodeIpError::UnspecifiedInPair),
-        [_, _] => Ok(wanted),
+        [_] | [_, _] => Ok(wanted),
         _ => Err(NodeIpError::NotAPair),
     }
 }

@@ -1,0 +1,100 @@
+//! Which Nodes wait to be initialised: since when, and what was told about them. Nothing is told twice in a row.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::failure::Failure;
+
+/// After this long the same failure is told again: Events expire after an hour.
+const TELL_AGAIN: Duration = Duration::from_secs(30 * 60);
+
+/// A failure whose words change with every try (a request ID in them) is not told more often than this.
+const NEW_WORDS: Duration = Duration::from_secs(60);
+
+/// The Nodes that wait, by name.
+#[derive(Debug, Default)]
+pub(super) struct Waiting(Mutex<HashMap<String, Entry>>);
+
+#[derive(Debug)]
+struct Entry {
+    /// A Node that was deleted and made again under its name waits anew.
+    uid: String,
+    since: Instant,
+    failing_since: Option<Instant>,
+    told: Option<(Failure, Instant)>,
+}
+
+impl Waiting {
+    /// Notes that a Node waits, if that is new.
+    pub(super) fn seen(&self, name: &str, uid: &str, now: Instant) {
+        let mut all = self.lock();
+        let entry = all.entry(name.to_owned()).or_insert_with(|| Entry::new(uid, now));
+        if entry.uid != uid {
+            *entry = Entry::new(uid, now);
+        }
+    }
+
+    /// Notes a failure; whether it is time to tell somebody.
+    pub(super) fn failed(&self, name: &str, failure: &Failure, now: Instant) -> bool {
+        let mut all = self.lock();
+        let Some(entry) = all.get_mut(name) else { return false };
+        let failing_since = *entry.failing_since.get_or_insert(now);
+        let due = match &entry.told {
+            None => now - failing_since >= failure.patience,
+            Some((told, at)) if told.reason != failure.reason => now - *at >= failure.patience.min(NEW_WORDS),
+            Some((told, at)) if told.message != failure.message => now - *at >= NEW_WORDS,
+            Some((_, at)) => now - *at >= TELL_AGAIN,
+        };
+        if due {
+            entry.told = Some((failure.clone(), now));
+        }
+        due
+    }
+
+    /// The Node waits no more; how long it did.
+    pub(super) fn ended(&self, name: &str, now: Instant) -> Option<Duration> {
+        self.lock().remove(name).map(|entry| now - entry.since)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Entry>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Entry {
+    fn new(uid: &str, now: Instant) -> Self {
+        Self { uid: uid.to_owned(), since: now, failing_since: None, told: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failure(reason: &'static str, message: &str, patience: u64) -> Failure {
+        let patience = Duration::from_secs(patience);
+        Failure { reason, message: message.into(), after: None, patience }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_failure_is_told_when_it_is_new_and_then_rarely() {
+        let (waiting, start) = (Waiting::default(), Instant::now());
+        waiting.seen("a", "u1", start);
+        let at = |secs| start + Duration::from_secs(secs);
+        assert!(!waiting.failed("a", &failure("InstanceNotFound", "m", 15), at(0)), "it may be young");
+        assert!(!waiting.failed("a", &failure("InstanceNotFound", "m", 15), at(14)));
+        assert!(waiting.failed("a", &failure("InstanceNotFound", "m", 15), at(15)));
+        assert!(!waiting.failed("a", &failure("InstanceNotFound", "m", 15), at(600)));
+        assert!(waiting.failed("a", &failure("CredentialInvalid", "m", 0), at(601)), "another reason");
+        assert!(!waiting.failed("a", &failure("CredentialInvalid", "request 2", 0), at(602)));
+        assert!(waiting.failed("a", &failure("CredentialInvalid", "request 3", 0), at(661)));
+        assert!(waiting.failed("a", &failure("CredentialInvalid", "request 3", 0), at(661 + 1800)));
+        waiting.seen("a", "u2", at(3000));
+        assert!(waiting.failed("a", &failure("CredentialInvalid", "request 3", 0), at(3000)), "another node");
+        assert_eq!(waiting.ended("a", at(3005)), Some(Duration::from_secs(5)));
+        assert_eq!(waiting.ended("a", at(3005)), None);
+    }
+}
