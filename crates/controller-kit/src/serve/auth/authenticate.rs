@@ -27,19 +27,15 @@ pub(super) enum Unauthenticated {
     InvalidToken,
 }
 
-#[derive(Debug)]
 pub(super) struct Authenticator {
     tokens: Option<Tokens>,
     trust: Arc<Trust>,
-    clock: SharedClockDebug,
+    clock: SharedClock,
 }
 
-/// A clock has nothing to show.
-struct SharedClockDebug(SharedClock);
-
-impl std::fmt::Debug for SharedClockDebug {
+impl std::fmt::Debug for Authenticator {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("clock")
+        f.debug_struct("Authenticator").field("trust", &self.trust).finish_non_exhaustive()
     }
 }
 
@@ -47,12 +43,6 @@ struct Tokens {
     reviews: Arc<dyn Reviews>,
     remembered: Remembered<Option<User>, ReviewError>,
     lasts: Duration,
-}
-
-impl std::fmt::Debug for Tokens {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Tokens").field("lasts", &self.lasts).finish_non_exhaustive()
-    }
 }
 
 impl Authenticator {
@@ -63,7 +53,7 @@ impl Authenticator {
         clock: SharedClock,
     ) -> Self {
         let tokens = reviews.map(|reviews| Tokens { reviews, remembered: Remembered::new(), lasts });
-        Self { tokens, trust, clock: SharedClockDebug(clock) }
+        Self { tokens, trust, clock }
     }
 
     /// The first that succeeds counts; a failure counts only if nothing succeeds.
@@ -98,7 +88,7 @@ impl Authenticator {
     /// itself. `None` if there is no authority to hold it against, or it names nobody.
     fn by_certificate(&self, peer: &Peer, headers: &HeaderMap) -> Result<Option<User>, Untrusted> {
         let authorities = self.trust.current();
-        let now = self.clock.0.now();
+        let now = self.clock.now();
         let mut failure = None;
         if let Some(proxy) = &authorities.proxy {
             match spoken_for(proxy, peer, headers, now) {
