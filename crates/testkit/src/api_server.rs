@@ -15,6 +15,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 mod admission;
+mod bell;
 mod faults;
 mod kinds;
 mod list;

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
-use tokio::sync::watch;
 use tokio::time::Instant;
 
+use super::bell::Bell;
 use super::faults::FaultPlan;
 use super::reviews::Reviews;
 use super::state::State;
@@ -26,6 +26,13 @@ pub(crate) enum Cut {
     Broken,
     /// They go on, but look at the clock and at the faults again.
     Wake,
+}
+
+/// How often watches were interrupted, and how the last time.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Cuts {
+    pub(crate) count: u64,
+    pub(crate) last: Cut,
 }
 
 /// A rule that must hold after every write.
@@ -58,7 +65,8 @@ pub(crate) struct Shared {
     violations: Mutex<Vec<String>>,
     latency: Mutex<Duration>,
     started: Instant,
-    cuts: watch::Sender<(u64, Cut)>,
+    cuts: Mutex<Cuts>,
+    cutting: Bell,
 }
 
 impl fmt::Debug for Shared {
@@ -82,7 +90,8 @@ impl Shared {
             violations: Mutex::default(),
             latency: Mutex::new(Duration::from_millis(1)),
             started: Instant::now(),
-            cuts: watch::Sender::new((0, Cut::Wake)),
+            cuts: Mutex::new(Cuts { count: 0, last: Cut::Wake }),
+            cutting: Bell::default(),
         }
     }
 
@@ -157,14 +166,20 @@ impl Shared {
     }
 
     pub(crate) fn cut_watches(&self, how: Cut) {
-        self.cuts.send_modify(|(count, cut)| {
-            *count += 1;
-            *cut = how;
-        });
+        let mut cuts = locked(&self.cuts);
+        *cuts = Cuts { count: cuts.count + 1, last: how };
+        drop(cuts);
+        self.cutting.ring();
     }
 
-    pub(crate) fn cuts(&self) -> watch::Receiver<(u64, Cut)> {
-        self.cuts.subscribe()
+    /// How watches were interrupted so far.
+    pub(crate) fn cuts(&self) -> Cuts {
+        *locked(&self.cuts)
+    }
+
+    /// Rung when watches are interrupted.
+    pub(crate) fn cutting(&self) -> Bell {
+        self.cutting.clone()
     }
 
     pub(crate) fn add_invariant(&self, sentence: &str, rule: Invariant) {

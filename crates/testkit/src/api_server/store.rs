@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
-use tokio::sync::watch;
 
+use super::bell::Bell;
 use super::kinds::{KINDS, KindId};
 
 /// The revision that a new server starts at. Above zero, so that there is a past that has been forgotten already.
@@ -67,7 +67,7 @@ struct Table {
     /// The revision of the youngest change that has been forgotten.
     forgotten: u64,
     /// Wakes the watches of this kind.
-    written: watch::Sender<u64>,
+    written: Bell,
 }
 
 /// All objects, with as much history as has not been compacted.
@@ -87,7 +87,7 @@ impl Store {
             objects: Objects::new(),
             changes: VecDeque::new(),
             forgotten: 0,
-            written: watch::Sender::new(FIRST_REVISION),
+            written: Bell::default(),
         };
         Self {
             revision: FIRST_REVISION,
@@ -170,12 +170,12 @@ impl Store {
         self.revision += 1;
         let table = &mut self.tables[kind];
         table.changes.push_back(Change { revision: self.revision, ..change });
-        table.written.send_replace(self.revision);
+        table.written.ring();
     }
 
-    /// Tells when the kind is written to.
-    pub(crate) fn written(&self, kind: KindId) -> watch::Receiver<u64> {
-        self.tables[kind].written.subscribe()
+    /// Rung when the kind is written to.
+    pub(crate) fn written(&self, kind: KindId) -> Bell {
+        self.tables[kind].written.clone()
     }
 
     /// Forgets history that is old enough: every five minutes, what was there five minutes before. To be called

@@ -2,6 +2,7 @@
 //! one run with another byte by byte.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -51,10 +52,10 @@ impl fmt::Display for Request {
 
 /// Requests, to be narrowed down and counted.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Requests(Vec<Request>);
+pub struct Requests(Vec<Arc<Request>>);
 
 impl Requests {
-    pub(crate) fn new(requests: Vec<Request>) -> Self {
+    pub(crate) fn new(requests: Vec<Arc<Request>>) -> Self {
         Self(requests)
     }
 
@@ -118,22 +119,25 @@ impl Requests {
     }
 
     /// In the order of arrival.
-    pub fn iter(&self) -> std::slice::Iter<'_, Request> {
-        self.0.iter()
+    pub fn iter(&self) -> impl Iterator<Item = &Request> {
+        self.into_iter()
     }
 
     /// The latest.
     pub fn last(&self) -> Option<&Request> {
-        self.0.last()
+        self.0.last().map(Arc::as_ref)
     }
 }
 
+/// Requests in the order of arrival.
+type Iter<'a> = std::iter::Map<std::slice::Iter<'a, Arc<Request>>, fn(&'a Arc<Request>) -> &'a Request>;
+
 impl<'a> IntoIterator for &'a Requests {
     type Item = &'a Request;
-    type IntoIter = std::slice::Iter<'a, Request>;
+    type IntoIter = Iter<'a>;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.iter()
+        self.0.iter().map(Arc::as_ref)
     }
 }
 
@@ -170,7 +174,7 @@ impl fmt::Display for Trace {
 /// The records behind the lock.
 #[derive(Debug, Default)]
 pub(crate) struct Recorder {
-    pub(crate) requests: Vec<Request>,
+    pub(crate) requests: Vec<Arc<Request>>,
     pub(crate) trace: Trace,
 }
 
@@ -182,7 +186,7 @@ impl Recorder {
         let body = if request.body.is_null() { String::new() } else { format!(" {}", request.body) };
         let query = if request.query.is_empty() { String::new() } else { format!("?{}", request.query) };
         self.trace.push(request.at, format_args!("#{number} {request}{query}{body}"));
-        self.requests.push(request);
+        self.requests.push(Arc::new(request));
         number
     }
 
@@ -190,7 +194,7 @@ impl Recorder {
     pub(crate) fn answered(&mut self, number: u64, at: Duration, code: u16, what: fmt::Arguments<'_>) {
         let index = usize::try_from(number).unwrap_or_default().wrapping_sub(1);
         if let Some(request) = self.requests.get_mut(index) {
-            request.code = code;
+            Arc::make_mut(request).code = code;
         }
         self.trace.push(at, format_args!("#{number} -> {what}"));
     }

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use serde_json::{Value, json};
-use tokio::sync::watch;
 use tokio::time::sleep_until;
 
+use super::bell::Bell;
 use super::faults::{Fate, Fault};
 use super::kinds::KINDS;
 use super::list::number;
@@ -87,8 +87,10 @@ pub(crate) struct Watch {
     began_at: u64,
     /// Everything up to here has been sent.
     cursor: u64,
-    written: watch::Receiver<u64>,
-    cuts: watch::Receiver<(u64, Cut)>,
+    written: Bell,
+    cutting: Bell,
+    /// How many interruptions of all watches have been heeded.
+    cuts_heeded: u64,
     pending: Vec<u8>,
     over: bool,
 }
@@ -129,7 +131,7 @@ impl Watch {
             (state.store.written(target.kind), Duration::from_secs(1800 + state.below(1800)))
         };
         let ends = now + query.timeout.unwrap_or(default_timeout);
-        let cuts = shared.cuts();
+        let (cutting, cuts_heeded) = (shared.cutting(), shared.cuts().count);
         let mut watch = Self {
             started: now,
             ends,
@@ -145,7 +147,8 @@ impl Watch {
             output,
             fate,
             written,
-            cuts,
+            cutting,
+            cuts_heeded,
         };
         watch.schedule_bookmark(now);
         watch.begin();
@@ -192,8 +195,10 @@ impl Watch {
             if self.over {
                 return None;
             }
+            // Asked for before looking, so that nothing that happens in between is missed.
+            let (cut, written) = (self.cutting.next_ring(), self.written.next_ring());
             let now = self.shared.elapsed();
-            if let Some(end) = self.reached_end(now) {
+            if let Some(end) = self.was_cut().or_else(|| self.reached_end(now)) {
                 return end.piece();
             }
             self.advance(now);
@@ -201,17 +206,20 @@ impl Watch {
                 let wake = self.shared.instant(self.wakes_at(now));
                 tokio::select! {
                     biased;
-                    Ok(()) = self.cuts.changed() => {
-                        let how = self.cuts.borrow_and_update().1;
-                        if let Some(end) = self.cut(how) {
-                            return end.piece();
-                        }
-                    }
-                    _ = self.written.changed() => {}
+                    () = cut => {}
+                    () = written => {}
                     () = sleep_until(wake) => {}
                 }
             }
         }
+    }
+
+    /// Whether all watches were interrupted since this one last looked.
+    fn was_cut(&mut self) -> Option<End> {
+        let cuts = self.shared.cuts();
+        let news = cuts.count != self.cuts_heeded;
+        self.cuts_heeded = cuts.count;
+        if news { self.cut(cuts.last) } else { None }
     }
 
     /// Whether a fault or the time limit ends the watch now.
