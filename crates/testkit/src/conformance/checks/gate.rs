@@ -166,7 +166,9 @@ async fn a_cancelled_write_is_told_as_interrupted(stage: &Stage) -> Verdict {
         ended = stage.balancers()?.ensure(&spec, &changes) => {
             return broken(format!("an ensure ended while its writes hung: {ended:?}"));
         }
-        () = admitted => {}
+        waited = tokio::time::timeout(Duration::from_secs(10), admitted) => {
+            promised(waited.is_ok(), || "a write was under way, and the gate was never asked".to_owned())?;
+        }
     }
     let outcomes: Vec<_> = stage.gate.admitted().into_iter().map(|each| each.outcome).collect();
     equal("how the admitted changes ended", &outcomes, &vec![Some(Outcome::Interrupted)])
