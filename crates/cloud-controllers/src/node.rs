@@ -129,7 +129,7 @@ impl Controller {
                     self.queue.add(Key::of(&*new), priority(&new));
                 }
                 Change::Deleted(node) => {
-                    self.core.waiting.ended(identity(&node).0, tokio::time::Instant::now());
+                    self.core.waiting.forget(identity(&node).0);
                 }
                 Change::Updated { .. } | Change::Synced => {}
             }

@@ -61,13 +61,13 @@ impl Core {
     pub(super) async fn sync(&self, key: &Key) -> Outcome {
         let node = self.nodes.get(key).filter(|node| node.metadata.deletion_timestamp.is_none());
         let Some(node) = node else {
-            self.waiting.ended(key.name(), Instant::now());
+            self.waiting.forget(key.name());
             return Outcome::Done;
         };
         if plan::is_uninitialised(&node) {
             return self.initialise(&node).await;
         }
-        self.waiting.ended(key.name(), Instant::now());
+        self.waiting.forget(key.name());
         match self.write(&node, &plan::mirror(&node, self.settings.labels)).await {
             Ok(_) | Err(Setback::Gone) => Outcome::Done,
             Err(Setback::Failed(failure)) => {
@@ -79,7 +79,9 @@ impl Core {
 
     async fn initialise(&self, node: &Node) -> Outcome {
         let (name, uid) = identity(node);
-        self.waiting.seen(name, uid, Instant::now());
+        if !self.waiting.seen(name, uid, version(node), Instant::now()) {
+            return Outcome::Done;
+        }
         let answer = self.lookup.one(&NodeRef::from(node), Purpose::Initialise).await;
         let failure = match (&*answer, Failure::of(&answer)) {
             (_, Some(failure)) => failure,
@@ -117,7 +119,6 @@ impl Core {
             tokio::time::sleep(self.random.jitter(PAUSE, 1.0)).await;
             let current = self.read(&node).await?;
             // An invalid write of an unchanged Node would be as invalid the next time.
-            let version = |node: &Node| node.metadata.resource_version.clone();
             if is_invalid(&error) && version(&current) == version(&node) {
                 return Err(Setback::Failed(Failure::write(&error)));
             }
@@ -156,7 +157,7 @@ impl Core {
         if let Some(age) = age {
             self.metrics.initial_sync_delay.observe(age);
         }
-        if let Some(waited) = self.waiting.ended(name, Instant::now()) {
+        if let Some(waited) = self.waiting.done(name, version(node), Instant::now()) {
             self.metrics.initialization.observe(waited.as_secs_f64());
         }
         for note in &plan.notes {
@@ -222,6 +223,11 @@ impl Core {
 /// A Node's name and UID.
 pub(super) fn identity(node: &Node) -> (&str, &str) {
     (node.metadata.name.as_deref().unwrap_or_default(), node.metadata.uid.as_deref().unwrap_or_default())
+}
+
+/// A Node's version, where versions can be compared, which Kubernetes promises since 1.35 and etcd always gave.
+fn version(node: &Node) -> Option<u64> {
+    node.metadata.resource_version.as_deref()?.parse().ok()
 }
 
 /// Somebody else wrote, or the name has another Node now (which the server calls invalid, because a UID cannot change).

@@ -25,16 +25,29 @@ struct Entry {
     since: Instant,
     failing_since: Option<Instant>,
     told: Option<(Failure, Instant)>,
+    /// It was initialised, and this is the version of the Node that shows it: what is older is the past.
+    done: Option<u64>,
 }
 
 impl Waiting {
-    /// Notes that a Node waits, if that is new.
-    pub(super) fn seen(&self, name: &str, uid: &str, now: Instant) {
+    /// Notes that a Node waits, in the version that was seen; whether it does: the cache may only not have caught up
+    /// with its initialisation.
+    pub(super) fn seen(&self, name: &str, uid: &str, version: Option<u64>, now: Instant) -> bool {
         let mut all = self.lock();
         let entry = all.entry(name.to_owned()).or_insert_with(|| Entry::new(uid, now));
-        if entry.uid != uid {
+        let is_past = entry.done.is_some_and(|done| version.is_some_and(|version| version < done));
+        if entry.uid != uid || (entry.done.is_some() && !is_past) {
             *entry = Entry::new(uid, now);
         }
+        entry.done.is_none()
+    }
+
+    /// Notes that a Node is initialised as of this version; how long it waited.
+    pub(super) fn done(&self, name: &str, version: Option<u64>, now: Instant) -> Option<Duration> {
+        let mut all = self.lock();
+        let entry = all.get_mut(name)?;
+        entry.done = version;
+        Some(now - entry.since)
     }
 
     /// Notes a failure; whether it is time to tell somebody.
@@ -54,9 +67,9 @@ impl Waiting {
         due
     }
 
-    /// The Node waits no more; how long it did.
-    pub(super) fn ended(&self, name: &str, now: Instant) -> Option<Duration> {
-        self.lock().remove(name).map(|entry| now - entry.since)
+    /// The Node waits no more, or is gone.
+    pub(super) fn forget(&self, name: &str) {
+        self.lock().remove(name);
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Entry>> {
@@ -66,7 +79,7 @@ impl Waiting {
 
 impl Entry {
     fn new(uid: &str, now: Instant) -> Self {
-        Self { uid: uid.to_owned(), since: now, failing_since: None, told: None }
+        Self { uid: uid.to_owned(), since: now, failing_since: None, told: None, done: None }
     }
 }
 
@@ -82,7 +95,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_failure_is_told_when_it_is_new_and_then_rarely() {
         let (waiting, start) = (Waiting::default(), Instant::now());
-        waiting.seen("a", "u1", start);
+        assert!(waiting.seen("a", "u1", Some(1), start));
         let at = |secs| start + Duration::from_secs(secs);
         assert!(!waiting.failed("a", &failure("InstanceNotFound", "m", 15), at(0)), "it may be young");
         assert!(!waiting.failed("a", &failure("InstanceNotFound", "m", 15), at(14)));
@@ -92,9 +105,21 @@ mod tests {
         assert!(!waiting.failed("a", &failure("CredentialInvalid", "request 2", 0), at(602)));
         assert!(waiting.failed("a", &failure("CredentialInvalid", "request 3", 0), at(661)));
         assert!(waiting.failed("a", &failure("CredentialInvalid", "request 3", 0), at(661 + 1800)));
-        waiting.seen("a", "u2", at(3000));
+        assert!(waiting.seen("a", "u2", Some(9), at(3000)));
         assert!(waiting.failed("a", &failure("CredentialInvalid", "request 3", 0), at(3000)), "another node");
-        assert_eq!(waiting.ended("a", at(3005)), Some(Duration::from_secs(5)));
-        assert_eq!(waiting.ended("a", at(3005)), None);
+        assert_eq!(waiting.done("a", Some(12), at(3005)), Some(Duration::from_secs(5)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_cache_that_has_not_caught_up_does_not_make_an_initialised_node_wait_again() {
+        let (waiting, now) = (Waiting::default(), Instant::now());
+        assert!(waiting.seen("a", "u", Some(5), now));
+        waiting.done("a", Some(7), now);
+        assert!(!waiting.seen("a", "u", Some(6), now), "its status was seen, the end of its taint was not");
+        assert!(waiting.seen("a", "u", Some(8), now), "somebody tainted it again");
+        waiting.done("a", Some(9), now);
+        assert!(waiting.seen("a", "another", Some(6), now), "another node");
+        waiting.forget("a");
+        assert_eq!(waiting.done("a", Some(10), now), None);
     }
 }
