@@ -91,8 +91,8 @@ async fn a_pair_kept_in_the_certificate_directory_outlives_the_process_until_it_
     let shown_at = async |now| load_at(&options, now).await.default_key().cert.clone();
     let first = shown_at(EPOCH).await;
     let made = files.made_at().await.unwrap();
-    let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&files.key).unwrap().permissions());
-    assert_eq!(mode & 0o777, 0o600);
+    let permissions = std::fs::metadata(&files.key).unwrap().permissions();
+    assert_eq!(std::os::unix::fs::PermissionsExt::mode(&permissions) & 0o777, 0o600);
     let after = |age: Duration| made + jiff::SignedDuration::try_from(age).unwrap();
     assert_eq!(shown_at(after(RENEW_AFTER / 2)).await, first);
     assert_ne!(shown_at(after(RENEW_AFTER + Duration::from_secs(1))).await, first);
