@@ -16,7 +16,7 @@ use std::time::Duration;
 use cloud_provider::{Decision, Error};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, sleep_until};
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 pub use self::pace::Feedback;
 use self::pace::{Era, Pace};
@@ -32,7 +32,8 @@ pub struct Settings {
     pub kept_for_creates: usize,
     /// All slots are back two windows after the cloud last throttled.
     pub window: Duration,
-    /// The first pause when a cloud throttles and does not say for how long; it doubles, up to a window.
+    /// The first pause when a cloud throttles and does not say for how long; it doubles, up to a window. A cloud that asks
+    /// for less than a tenth of this gets the tenth.
     pub pause: Duration,
     /// A cloud that asks for a longer pause than this gets this one.
     pub longest_pause: Duration,
@@ -169,11 +170,16 @@ impl Budget {
                 }
             }
         }
-        let (after, next) = (state.pace.slots(), state.pace.next_change());
+        let (after, full, next) = (state.pace.slots(), state.pace.is_full(), state.pace.next_change());
         drop(state);
         if after > before {
             self.0.metrics.slots(after);
-            info!(account = self.0.account, slots = after, "the cloud did not throttle lately; going faster");
+            let account = &self.0.account;
+            if full {
+                info!(account, slots = after, "the cloud has stopped throttling; back at full speed");
+            } else {
+                debug!(account, slots = after, "the cloud did not throttle lately; going faster");
+            }
         }
         next
     }
@@ -181,14 +187,18 @@ impl Budget {
     fn learn(&self, feedback: Feedback, urgency: Urgency, era: Era) {
         let mut state = self.lock();
         let now = Instant::now();
-        state.pace.learn(feedback, urgency, era, now);
+        let slower = state.pace.learn(feedback, urgency, era, now);
         let (slots, paused) = (state.pace.slots(), state.pace.paused_until(Urgency::Drift));
         drop(state);
         if let Feedback::Throttled(after) = feedback {
             self.0.metrics.throttled();
             self.0.metrics.slots(slots);
             let (account, pause) = (&self.0.account, paused.map(|end| end.saturating_duration_since(now)));
-            warn!(account, %urgency, ?after, slots, ?pause, "the cloud throttles; going slower");
+            if slower {
+                warn!(account, %urgency, ?after, slots, ?pause, "the cloud throttles; going slower");
+            } else {
+                debug!(account, %urgency, ?after, "the cloud throttles what was sent before we knew");
+            }
             self.0.changed.notify_waiters();
         }
     }

@@ -40,7 +40,7 @@ pub struct Settings {
     /// So many nodes at most in one call, however they were asked for. The provider divides a question further as its
     /// cloud asks for; this bounds what has to be done within one deadline.
     pub bulk: NonZeroUsize,
-    /// How old an answer to a single question may be.
+    /// How old an answer to a single question may be. Short: a machine that has no address yet is asked for again.
     pub reuse: Duration,
     /// How long answers are remembered; nobody can ask for older ones.
     pub keep: Duration,
@@ -55,7 +55,7 @@ impl Default for Settings {
             linger: Duration::from_secs(1),
             batch: NonZeroUsize::MIN.saturating_add(499),
             bulk: NonZeroUsize::MIN.saturating_add(4_999),
-            reuse: Duration::from_secs(10),
+            reuse: Duration::from_secs(1),
             keep: Duration::from_secs(600),
             remembered: 20_000,
         }
@@ -175,7 +175,7 @@ impl Loader {
 impl Desk {
     fn recall_or_join(&mut self, key: &Key, age: Duration, urgency: Urgency, now: Instant) -> Option<Coming> {
         let known = self.cache.recall(key, age, now).map(Coming::Here);
-        known.or_else(|| self.join(key, urgency).map(Coming::Later))
+        known.or_else(|| self.join(key, age, urgency, now).map(Coming::Later))
     }
 }
 

@@ -264,3 +264,45 @@ pub(super) fn word(decision: &Decision) -> &'static str {
         _ => "error",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use controller_kit::metrics::encode;
+
+    use super::*;
+
+    #[test]
+    fn the_families_have_the_names_that_dashboards_know() {
+        let mut registry = Registry::default();
+        let metrics = Metrics::register(&mut registry).of("fake");
+        metrics.began("list_routes");
+        metrics.ended("list_routes", word(&Decision::NotFound), Duration::from_secs(1));
+        metrics.panicked("list_routes");
+        metrics.asked_for(3);
+        metrics.answered_from("memory", 2);
+        metrics.slots(16);
+        metrics.throttled();
+        metrics.waits(Urgency::Create);
+        metrics.waited(Urgency::Create, Duration::from_secs(1));
+        metrics.changed(Verb::Update, "route", "made");
+        let text = encode(&registry).unwrap();
+        let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
+        let expected = [
+            r#"nephos_cloud_calls_total{provider="fake",operation="list_routes",result="not_found"} 1"#,
+            r#"nephos_cloud_call_duration_seconds_sum{provider="fake",operation="list_routes"} 1.0"#,
+            r#"nephos_cloud_calls_in_flight{provider="fake",operation="list_routes"} 0"#,
+            r#"nephos_cloud_call_panics_total{provider="fake",operation="list_routes"} 1"#,
+            r#"nephos_cloud_lookup_batch_size_sum{provider="fake"} 3.0"#,
+            r#"nephos_cloud_lookup_answers_total{provider="fake",source="memory"} 2"#,
+            r#"nephos_cloud_budget_slots{provider="fake"} 16"#,
+            r#"nephos_cloud_budget_throttled_total{provider="fake"} 1"#,
+            r#"nephos_cloud_budget_waiting{provider="fake",urgency="create"} 0"#,
+            r#"nephos_cloud_budget_wait_seconds_sum{provider="fake",urgency="create"} 1.0"#,
+            r#"nephos_cloud_changes_total{provider="fake",verb="update",kind="route",outcome="made"} 1"#,
+        ];
+        for line in expected {
+            assert!(lines.contains(&line), "no line {line} in\n{text}");
+        }
+        assert_eq!(text.lines().filter(|line| line.starts_with("# TYPE")).count(), expected.len());
+    }
+}

@@ -36,8 +36,8 @@ pub(super) struct Pace {
     settings: Settings,
     slots: usize,
     era: u64,
-    /// Throttling answers in a row.
-    strikes: u32,
+    /// Throttling answers in a row, to creates and to all others.
+    strikes: [u32; 2],
     /// From when on the next step is counted.
     raised: Instant,
     /// Until when creates, and until when all others, are not started.
@@ -47,7 +47,7 @@ pub(super) struct Pace {
 impl Pace {
     pub(super) fn new(settings: Settings, now: Instant) -> Self {
         let slots = settings.slots.get();
-        Self { settings, slots, era: 0, strikes: 0, raised: now, paused: [None; 2] }
+        Self { settings, slots, era: 0, strikes: [0; 2], raised: now, paused: [None; 2] }
     }
 
     pub(super) fn era(&self) -> Era {
@@ -86,37 +86,60 @@ impl Pace {
         self.paused.into_iter().flatten().chain(raise).min()
     }
 
-    /// An answer to a call of this urgency that was started in this era.
-    pub(super) fn learn(&mut self, feedback: Feedback, urgency: Urgency, era: Era, now: Instant) {
+    /// Whether nothing is held back.
+    pub(super) fn is_full(&self) -> bool {
+        self.slots == self.settings.slots.get()
+    }
+
+    /// An answer to a call of this urgency that was started in this era; says whether it slowed us down further.
+    pub(super) fn learn(&mut self, feedback: Feedback, urgency: Urgency, era: Era, now: Instant) -> bool {
         let current = era == self.era();
         match feedback {
-            Feedback::Untroubled if current => self.strikes = 0,
+            Feedback::Untroubled if current => self.strikes[lane(urgency)] = 0,
             Feedback::Untroubled | Feedback::Silent => {}
             Feedback::Throttled(after) => {
                 if current {
-                    self.strikes = self.strikes.saturating_add(1);
+                    let strikes = &mut self.strikes[lane(urgency)];
+                    *strikes = strikes.saturating_add(1);
                     self.era += 1;
                     self.slots = (self.slots / 2).max(self.fewest());
                 }
                 self.pause(after, urgency, now);
+                return current;
             }
         }
+        false
     }
 
-    /// A create that is refused pauses everything; anything else does not stop the creates.
+    /// Anything but a create that is refused does not stop the creates. A create that is refused pauses everything, the
+    /// others a little longer: it takes several calls of a cloud to make something, and who comes back together with
+    /// a hundred others may find room for the first of them and never for the last.
     fn pause(&mut self, after: Option<Duration>, urgency: Urgency, now: Instant) {
-        let after = after.unwrap_or_else(|| self.own_pause()).min(self.settings.longest_pause);
-        let end = now + after;
-        let creates = (urgency == Urgency::Create).then_some(lane(Urgency::Create));
-        for lane in creates.into_iter().chain([lane(Urgency::Drift)]) {
-            self.paused[lane] = self.paused[lane].max(Some(end));
+        let creates = urgency == Urgency::Create;
+        let strikes = self.strikes[lane(urgency)];
+        let told = after.map(|after| after.max(self.settings.pause / 10));
+        let pause = match told {
+            Some(told) if creates && strikes > 1 => told.max(self.own_pause(strikes)),
+            Some(told) => told,
+            None => self.own_pause(strikes),
+        };
+        let mut end = now + pause.min(self.settings.longest_pause);
+        if creates {
+            self.pause_lane(Urgency::Create, end);
+            end += self.settings.pause;
         }
+        self.pause_lane(Urgency::Drift, end);
         self.raised = self.raised.max(end);
     }
 
-    /// For clouds that do not say how long: twice as long for each refusal in a row.
-    fn own_pause(&self) -> Duration {
-        let doubled = 2_u32.saturating_pow(self.strikes.saturating_sub(1));
+    fn pause_lane(&mut self, urgency: Urgency, end: Instant) {
+        let pause = &mut self.paused[lane(urgency)];
+        *pause = (*pause).max(Some(end));
+    }
+
+    /// Twice as long for each refusal in a row.
+    fn own_pause(&self, strikes: u32) -> Duration {
+        let doubled = 2_u32.saturating_pow(strikes.saturating_sub(1));
         self.settings.pause.saturating_mul(doubled).min(self.settings.window)
     }
 

@@ -142,8 +142,15 @@ async fn a_refused_create_pauses_creates_as_well() {
     let budget = budget(16, 4);
     let started = Instant::now();
     budget.enter(Urgency::Create).await.finished(&throttled(Some(secs(3))));
-    budget.enter(Urgency::Create).await.finished(&Ok(()));
+    assert_eq!(
+        budget.paused_until(Urgency::Initialise),
+        Some(started + secs(4)),
+        "creates have a head start"
+    );
+    budget.enter(Urgency::Create).await.finished(&throttled(Some(Duration::from_millis(200))));
     assert_eq!(started.elapsed(), secs(3));
+    budget.enter(Urgency::Create).await.finished(&Ok(()));
+    assert_eq!(started.elapsed(), secs(5), "refused again: longer than the cloud asks for");
 }
 
 #[tokio::test(start_paused = true)]
@@ -166,6 +173,15 @@ async fn an_absurd_retry_after_is_cut() {
     let budget = budget(16, 4);
     budget.enter(Urgency::Refresh).await.finished(&throttled(Some(secs(86_400))));
     assert_eq!(budget.paused_until(Urgency::Refresh), Some(Instant::now() + secs(300)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_retry_after_of_nothing_is_still_a_pause() {
+    let (budget, started) = (budget(16, 4), Instant::now());
+    for _ in 0..10 {
+        budget.enter(Urgency::Refresh).await.finished(&throttled(Some(Duration::ZERO)));
+    }
+    assert_eq!(started.elapsed(), Duration::from_millis(900));
 }
 
 #[tokio::test(start_paused = true)]

@@ -35,7 +35,7 @@ pub(super) struct Desk {
 struct Batch {
     urgency: Urgency,
     questions: Vec<Question>,
-    started: bool,
+    started: Option<Instant>,
     full: Arc<Notify>,
 }
 
@@ -74,12 +74,16 @@ impl Desk {
         }
     }
 
-    /// Shares the answer of a batch that already asks for this node, unless that batch is less urgent and still waits
-    /// for its turn.
-    pub(super) fn join(&mut self, key: &Key, urgency: Urgency) -> Option<Hears> {
+    /// Shares the answer of a batch that already asks for this node. Not of one that is less urgent and still waits for
+    /// its turn, nor of one that was sent so long ago that its answer is too old already.
+    pub(super) fn join(&mut self, key: &Key, age: Duration, urgency: Urgency, now: Instant) -> Option<Hears> {
         let (number, place) = *self.asked_in.get(key)?;
         let batch = self.batches.get(&number)?;
-        (batch.started || batch.urgency >= urgency).then(|| self.listen(number, place))?
+        let shares = match batch.started {
+            Some(at) => now.saturating_duration_since(at) < age,
+            None => batch.urgency >= urgency,
+        };
+        shares.then(|| self.listen(number, place))?
     }
 
     /// The same, for a question that only this batch may answer.
@@ -117,7 +121,7 @@ impl Desk {
     pub(super) fn open(&mut self, urgency: Urgency) -> Opened {
         let (number, full) = (Number(self.next), Arc::new(Notify::new()));
         self.next += 1;
-        let batch = Batch { urgency, questions: Vec::new(), started: false, full: Arc::clone(&full) };
+        let batch = Batch { urgency, questions: Vec::new(), started: None, full: Arc::clone(&full) };
         self.batches.insert(number, batch);
         Opened { number, full }
     }
@@ -148,7 +152,7 @@ impl Desk {
         self.calls += 1;
         let mut started = Started { places: Vec::new(), nodes: Vec::new(), at: now };
         let Some(batch) = self.batches.get_mut(&number) else { return started };
-        batch.started = true;
+        batch.started = Some(now);
         for (place, question) in batch.questions.iter().enumerate() {
             if question.waiting.iter().any(|sender| !sender.is_closed()) {
                 started.places.push(place);

@@ -231,10 +231,26 @@ async fn everybody_who_asks_for_a_node_that_is_asked_for_shares_the_answer() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn nobody_joins_a_call_that_was_sent_too_long_ago() {
+    let provider = Scripted::new(Says::Hang);
+    let (loader, a) = (loader(&provider), [node("a")]);
+    let age = Age::AtMost(ms(5000));
+    let later = async |wait| {
+        sleep(ms(wait)).await;
+        provider.says(Says::Found);
+        loader.many(&a, Urgency::Refresh, age).await
+    };
+    let (hung, joined, asked) =
+        tokio::join!(loader.many(&a, Urgency::Refresh, age), later(4999), later(5000));
+    assert!(Arc::ptr_eq(&hung[0], &joined[0]) && is(&asked[0], "a"));
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_was_found_is_remembered_as_long_as_the_question_allows() {
     for says in [Says::Found, Says::NotMine] {
         let provider = Scripted::new(says);
-        let (loader, nodes) = (loader(&provider), nodes(3));
+        let settings = Settings { reuse: ms(5000), ..Settings::default() };
+        let (loader, nodes) = (loader_with(&provider, settings, budget::Settings::default()), nodes(3));
         let ask = async |age| loader.many(&nodes, Urgency::Refresh, age).await.len();
         ask(Age::AtMost(ms(5000))).await;
         advance(ms(4999)).await;
