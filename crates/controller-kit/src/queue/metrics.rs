@@ -88,9 +88,9 @@ impl Metrics {
     }
 }
 
-/// Upstream's buckets: 10 ns to 1000 s, each ten times the one before, by multiplication as upstream does it.
+/// Upstream's buckets: 10 ns to 10 s, each ten times the one before, by multiplication as upstream does it.
 fn histogram() -> Histogram {
-    Histogram::new(std::iter::successors(Some(10e-9), |bound| Some(bound * 10.0)).take(12))
+    Histogram::new(std::iter::successors(Some(10e-9), |bound| Some(bound * 10.0)).take(10))
 }
 
 /// The metrics of one queue.

@@ -166,10 +166,10 @@ async fn the_families_of_upstreams_process_have_its_names_types_labels_and_bucke
     workqueue_adds_total counter {name}
     workqueue_depth gauge {name}
     workqueue_longest_running_processor_seconds gauge {name}
-    workqueue_queue_duration_seconds histogram {name} 1e-08 1e-07 1e-06 9.999999999999999e-06 9.999999999999999e-05 0.001 0.01 0.1 1 10 100 1000 +Inf
+    workqueue_queue_duration_seconds histogram {name} 1e-08 1e-07 1e-06 9.999999999999999e-06 9.999999999999999e-05 0.001 0.01 0.1 1 10 +Inf
     workqueue_retries_total counter {name}
     workqueue_unfinished_work_seconds gauge {name}
-    workqueue_work_duration_seconds histogram {name} 1e-08 1e-07 1e-06 9.999999999999999e-06 9.999999999999999e-05 0.001 0.01 0.1 1 10 100 1000 +Inf
+    workqueue_work_duration_seconds histogram {name} 1e-08 1e-07 1e-06 9.999999999999999e-06 9.999999999999999e-05 0.001 0.01 0.1 1 10 +Inf
     kubernetes_healthcheck gauge {name,type}
     kubernetes_healthchecks_total counter {name,status,type}
     ");

@@ -211,3 +211,11 @@ fn always_allowed_paths_are_exact_or_prefixes() {
         assert_eq!(authorizer.always_allows(path), open, "{path}");
     }
 }
+
+/// Proves: APP-53
+#[test]
+fn reviews_may_spend_what_upstreams_may() {
+    let rate = super::review::CLIENT_RATE;
+    assert!((rate.qps - 200.0).abs() < f32::EPSILON);
+    assert_eq!(rate.burst, 400);
+}
