@@ -105,8 +105,8 @@ impl Controller {
         Self { core }
     }
 
-    /// Works until `stop` is triggered. Waits for the cache first. A pass that is under way is given up between two
-    /// requests at the latest.
+    /// Works until `stop` is triggered. Waits for the cache first. A pass that is under way is given up where it stands:
+    /// each of its writes is whole by itself.
     pub async fn run(mut self, stop: &Shutdown) {
         if let Some(by) = &self.core.settings.override_by {
             tracing::warn!(by, "The safeguards against deleting too many nodes are overridden");

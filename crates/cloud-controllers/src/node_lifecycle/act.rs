@@ -46,7 +46,8 @@ impl Core {
         }
     }
 
-    /// Deletes a Node: this very one, and only as it was when it was judged. Whether it is gone.
+    /// Deletes a Node: this very one, and only as it was when it was judged. Whether it may be gone: `false` only if the
+    /// API server refused.
     pub(super) async fn delete(&self, node: &Node) -> bool {
         let about = reference(node);
         let message = format!("Deleting node {} because it does not exist in the cloud provider", name(node));
@@ -58,20 +59,23 @@ impl Core {
         };
         let params = DeleteParams::default().preconditions(only);
         let result = tokio::time::timeout(WRITE_DEADLINE, self.api.delete(name(node), &params)).await;
-        let error = match result {
+        let (error, may_be_gone) = match result {
             Ok(Ok(_)) => {
                 self.metrics.deleted("success");
                 return true;
             }
             Ok(Err(kube::Error::Api(status))) if status.code == 404 => return true,
-            Ok(Err(error)) => report(&error).to_string(),
-            Err(_) => format!("no answer within {}s", WRITE_DEADLINE.as_secs()),
+            Ok(Err(error)) => {
+                let refused = matches!(&error, kube::Error::Api(status) if status.code < 500);
+                (report(&error).to_string(), !refused)
+            }
+            Err(_) => (format!("no answer within {}s", WRITE_DEADLINE.as_secs()), true),
         };
         self.metrics.deleted("error");
         tracing::error!(node = name(node), err = error, "Cannot delete a node");
         let message = format!("Failed deleting node {}: {error}", name(node));
         self.events.warning(&about, event_reasons::DELETING_NODE_FAILED, message);
-        false
+        may_be_gone
     }
 
     /// Tells why a Node is not deleted, if that is news.

@@ -13,20 +13,18 @@ pub struct Picture {
     pub vanished: usize,
     /// Nodes that should exist and that the cloud knows.
     pub witnesses: usize,
-    /// Nodes whose kubelet is well and that the cloud does not know.
+    /// Nodes that should exist and that the cloud does not know.
     pub denied: usize,
     /// How many more Nodes the budget lets go.
     pub budget: usize,
-    /// Whether the API server has been silent for too long to know what the cluster has.
-    pub silent: bool,
 }
 
 /// Why a picture is not believed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Suspicion {
-    /// A Node whose kubelet is well is absent too.
+    /// A Node that must exist is absent too.
     #[error(
-        "the cloud does not know {0} nodes either whose kubelets are well: it looks like another project's inventory"
+        "the cloud does not know {0} nodes either that must exist: it looks like another project's inventory"
     )]
     Foreign(usize),
     /// No Node of this cluster is to be seen.
@@ -42,9 +40,6 @@ pub enum Suspicion {
         /// How many would be believed.
         limit: usize,
     },
-    /// The API server is away.
-    #[error("the API server has been silent for too long to know what the cluster has")]
-    Silent,
 }
 
 /// Why one Node is not deleted although its instance is gone.
@@ -73,7 +68,6 @@ impl Refusal {
             Self::Breaker(Suspicion::Foreign(_)) => "foreign_inventory",
             Self::Breaker(Suspicion::NoWitness) => "no_witness",
             Self::Breaker(Suspicion::TooMany { .. }) => "too_many",
-            Self::Breaker(Suspicion::Silent) => "api_server_silent",
             Self::Budget => "budget",
         }
     }
@@ -83,7 +77,6 @@ impl Refusal {
         match self {
             Self::TooYoung(_) | Self::Budget => "it is looked at again; nothing needs to be done",
             Self::NeverOurs => "delete it by hand if its machine is gone",
-            Self::Breaker(Suspicion::Silent) => "it is looked at again when the API server answers",
             Self::Breaker(_) => {
                 "check region, project and credential in the cloud config; if these nodes are truly gone, say so with \
                  the annotation nephos/allow-deletion=true"
@@ -118,12 +111,10 @@ pub enum Verdict {
     Refuse(Refusal),
 }
 
-/// Whether a picture is to be believed.
-pub fn suspect(picture: &Picture, settings: &Settings) -> Option<Suspicion> {
-    let limit = settings.breaker.of(picture.nodes);
-    if picture.silent {
-        return Some(Suspicion::Silent);
-    }
+/// Whether a picture is to be believed. Once it was not (`open`), half as many absences are believed: the Nodes that a
+/// person lets go must not make the others plausible.
+pub fn suspect(picture: &Picture, open: bool, settings: &Settings) -> Option<Suspicion> {
+    let limit = settings.breaker.of(picture.nodes) / if open { 2 } else { 1 };
     if picture.denied > 0 {
         return Some(Suspicion::Foreign(picture.denied));
     }

@@ -101,22 +101,39 @@ impl Memory {
     }
 }
 
-/// What was deleted lately, by cloud.
+/// What was deleted lately, or may have been: a DELETE whose answer was lost counts.
 #[derive(Debug, Default)]
-pub(super) struct Deletions(VecDeque<(Instant, String)>);
+pub(super) struct Deletions(VecDeque<Deletion>);
+
+#[derive(Debug)]
+struct Deletion {
+    at: Instant,
+    cloud: String,
+    uid: String,
+}
 
 impl Deletions {
-    /// Notes a deletion.
-    pub(super) fn note(&mut self, cloud: &str, now: Instant) {
-        self.0.push_back((now, cloud.to_owned()));
+    /// Notes that a deletion ended now; a second try on the same Node takes the place of the first.
+    pub(super) fn note(&mut self, cloud: &str, uid: &str, now: Instant) {
+        self.0.retain(|each| each.uid != uid);
+        self.0.push_back(Deletion { at: now, cloud: cloud.to_owned(), uid: uid.to_owned() });
     }
 
-    /// How many there were of a cloud within the window.
-    pub(super) fn of(&mut self, cloud: &str, window: Duration, now: Instant) -> usize {
-        while self.0.front().is_some_and(|(at, _)| now - *at >= window) {
+    /// Forgets what lies before the window.
+    pub(super) fn forget_before(&mut self, window: Duration, now: Instant) {
+        while self.0.front().is_some_and(|each| now - each.at >= window) {
             self.0.pop_front();
         }
-        self.0.iter().filter(|(_, each)| each == cloud).count()
+    }
+
+    /// Whether a Node is among them.
+    pub(super) fn contains(&self, uid: &str) -> bool {
+        self.0.iter().any(|each| each.uid == uid)
+    }
+
+    /// The UIDs of a cloud's.
+    pub(super) fn of<'a>(&'a self, cloud: &'a str) -> impl Iterator<Item = &'a str> {
+        self.0.iter().filter(move |each| each.cloud == cloud).map(|each| each.uid.as_str())
     }
 }
 

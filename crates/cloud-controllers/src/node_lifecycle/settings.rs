@@ -62,8 +62,6 @@ pub struct Settings {
     pub breaker: Breaker,
     /// Whether Nodes may be deleted that never had a provider ID, so that nobody knows whether they were this cloud's.
     pub without_provider_id: bool,
-    /// Nothing is deleted when the API server has been silent for longer than this.
-    pub silence: Duration,
     /// Who overrides breaker and budget, and why. It is logged at the start and with each deletion.
     pub override_by: Option<String>,
 }
@@ -77,9 +75,8 @@ impl Default for Settings {
             grace: Duration::from_secs(60),
             policy: Policy::default(),
             budget: Budget { window: Duration::from_secs(300), count: 50, share: 0.2, at_least: 2 },
-            breaker: Breaker { share: 0.33, at_least: 2, witnesses: 5, cool_down: Duration::from_secs(60) },
+            breaker: Breaker { share: 0.33, at_least: 2, witnesses: 10, cool_down: Duration::from_secs(60) },
             without_provider_id: false,
-            silence: Duration::from_secs(180),
             override_by: None,
         }
     }

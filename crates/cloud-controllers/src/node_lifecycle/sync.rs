@@ -100,12 +100,15 @@ impl Core {
     async fn confirm_cloud(&mut self, cloud: &str, nodes: &[Arc<Node>], suspects: Vec<Arc<Node>>) -> i64 {
         let ours: Vec<&Arc<Node>> = nodes.iter().filter(|node| is_of(node, cloud)).collect();
         let witnesses = self.witnesses(&ours);
-        let mut asked = suspects.clone();
-        asked.extend(witnesses.iter().cloned());
-        let answers = self.ask(&asked, Purpose::Confirm).await;
-        let (about_suspects, about_witnesses) = answers.split_at(suspects.len().min(answers.len()));
+        // Witnesses before and after the suspects: a lie that begins or ends in the middle of the look-up meets one.
+        let (before, after) = witnesses.split_at(witnesses.len().div_ceil(2));
+        let asked = [before, &suspects, after].concat();
+        let mut answers = self.ask(&asked, Purpose::Confirm).await.into_iter();
+        let mut about_witnesses: Vec<Arc<Existence>> = answers.by_ref().take(before.len()).collect();
+        let about_suspects: Vec<Arc<Existence>> = answers.by_ref().take(suspects.len()).collect();
+        about_witnesses.extend(answers);
         let mut cases = Vec::new();
-        for (node, answer) in suspects.iter().zip(about_suspects) {
+        for (node, answer) in suspects.iter().zip(&about_suspects) {
             self.settle(node, answer).await;
             if matches!(&**answer, Existence::Absent(_)) {
                 cases.push(Arc::clone(node));
@@ -115,26 +118,32 @@ impl Core {
             return 0;
         }
         let mut picture = self.picture(cloud, &ours);
-        for (node, answer) in witnesses.iter().zip(about_witnesses) {
+        for answer in &about_witnesses {
             match &**answer {
                 Existence::Found(_) => picture.witnesses += 1,
-                Existence::Absent(_) if is_ready(node) => picture.denied += 1,
-                _ => {}
+                Existence::Absent(_) => picture.denied += 1,
+                Existence::Unknown(_) | Existence::NotMine => {}
             }
         }
         self.decide(cloud, &picture, cases).await
     }
 
-    /// Nodes that must exist: those whose kubelets are well, then those that were seen.
+    /// Nodes that must exist: those whose kubelets are well, else those that were seen. They are taken from all over the
+    /// list, so that a hole in an inventory of many pages shows.
     fn witnesses(&self, ours: &[&Arc<Node>]) -> Vec<Arc<Node>> {
-        let ready = ours.iter().filter(|node| is_ready(node));
-        let others = ours.iter().filter(|node| !is_ready(node) && !self.memory.is_absent(uid(node)));
-        let chosen = ready.chain(others).take(self.settings.breaker.witnesses);
-        chosen.map(|node| Arc::clone(node)).collect()
+        let (ready, others): (Vec<&Arc<Node>>, Vec<&Arc<Node>>) =
+            ours.iter().copied().partition(|node| is_ready(node));
+        let seen: Vec<&Arc<Node>> =
+            others.into_iter().filter(|node| !self.memory.is_absent(uid(node))).collect();
+        let pool = if ready.is_empty() { seen } else { ready };
+        let stride = pool.len().div_ceil(self.settings.breaker.witnesses.max(1)).max(1);
+        pool.into_iter().step_by(stride).map(Arc::clone).collect()
     }
 
     fn picture(&mut self, cloud: &str, ours: &[&Arc<Node>]) -> Picture {
-        let deleted = self.deletions.of(cloud, self.settings.budget.window, Instant::now());
+        self.deletions.forget_before(self.settings.budget.window, Instant::now());
+        let is_there = |deleted: &str| ours.iter().any(|node| uid(node) == deleted);
+        let deleted = self.deletions.of(cloud).filter(|deleted| !is_there(deleted)).count();
         let absent = ours.iter().filter(|node| self.memory.is_absent(uid(node))).count();
         let nodes = ours.len() + deleted;
         Picture {
@@ -142,27 +151,29 @@ impl Core {
             vanished: absent + deleted,
             witnesses: 0,
             denied: 0,
-            budget: self.settings.budget.of(nodes).saturating_sub(deleted),
-            silent: self.nodes.silence().is_none_or(|silence| silence > self.settings.silence),
+            budget: self.settings.budget.of(nodes).saturating_sub(self.deletions.of(cloud).count()),
         }
     }
 
     async fn decide(&mut self, cloud: &str, picture: &Picture, cases: Vec<Arc<Node>>) -> i64 {
         let now = Instant::now();
-        let suspicion = judge::suspect(picture, &self.settings);
+        let open = self.breakers.get(cloud).is_some_and(Breaker::is_open);
+        let suspicion = judge::suspect(picture, open, &self.settings);
         let suspicion = self.look_at_breaker(cloud, suspicion, now);
         let (mut budget, mut blocked) = (picture.budget, 0);
         for node in cases {
             let case = self.case(&node, now);
-            let verdict = judge::judge(&case, suspicion.as_ref(), budget, &self.settings);
-            match verdict {
+            // A second try on a Node that may be deleted already costs nothing.
+            let tried = self.deletions.contains(uid(&node));
+            let left = if tried { budget.max(1) } else { budget };
+            match judge::judge(&case, suspicion.as_ref(), left, &self.settings) {
                 Verdict::Delete => {
-                    if suspicion.is_some() || budget == 0 {
+                    if suspicion.is_some() || left == 0 {
                         self.tell_override(&node, suspicion.as_ref());
                     }
                     if self.delete(&node).await {
-                        self.deletions.note(cloud, now);
-                        budget = budget.saturating_sub(1);
+                        self.deletions.note(cloud, uid(&node), Instant::now());
+                        budget = budget.saturating_sub(usize::from(!tried));
                     }
                 }
                 Verdict::Taint => {

@@ -186,12 +186,10 @@ proptest! {
         let policy = if reconcile { Policy::Reconcile } else { Policy::SetOnce };
         let mut cloud = instance().located(zone, "r").label("rack", "7");
         cloud.addresses = addresses;
-        if is_uninitialised(&node) {
-            if let Ok(plan) = initialise(&node, &cloud) {
-                apply(&mut node, &plan);
-                prop_assert!(!is_uninitialised(&node));
-                prop_assert!(initialise(&node, &cloud).unwrap().is_empty());
-            }
+        if is_uninitialised(&node) && let Ok(plan) = initialise(&node, &cloud) {
+            apply(&mut node, &plan);
+            prop_assert!(!is_uninitialised(&node));
+            prop_assert!(initialise(&node, &cloud).unwrap().is_empty());
         }
         let plan = refresh(&node, &cloud, policy);
         apply(&mut node, &plan);

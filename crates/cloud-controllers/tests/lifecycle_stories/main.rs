@@ -1,0 +1,10 @@
+//! The node lifecycle controller as a whole, on the API server in virtual time and a cloud that misbehaves on demand.
+
+#![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
+
+mod chaos;
+mod deletion;
+mod safeguards;
+#[path = "../node_stories/stage.rs"]
+mod stage;
+mod taints;
