@@ -1,6 +1,6 @@
 //! The cloud itself, in this process: its contents, its manners and its memory of who did what.
 //!
-//! A [`World`] is one account of the cloud. Clients [connect](World::connect) to it and call the [`Api`](crate::Api); tests also use the
+//! A [`World`] is one account of the cloud. Clients [connect](World::connect) to it and call the [`Api`]; tests also use the
 //! [back door](World#back-door). Everything random comes from the configured seed, everything timed from the clock that it is
 //! given, so that the same calls give the same log, in virtual time or real.
 

@@ -1,4 +1,4 @@
-//! What to change on a Node, decided from the Node and its instance alone. Pure: carrying it out is [`super::sync`]'s.
+//! What to change on a Node, decided from the Node and its instance alone. Pure: carrying it out is `sync`'s.
 //!
 //! Carrying out a plan and planning again gives the empty plan.
 

@@ -2,8 +2,8 @@
 //! do it.
 //!
 //! Read in this order: [`options`] (what the flags say), [`trust`] (which certificate authorities count, and how they
-//! are kept fresh), [`authenticate`] (who asks), [`authorize`] (whether they may), [`review`] (how the API server is
-//! asked), [`remembered`] (for how long its answer counts).
+//! are kept fresh), `authenticate` (who asks), `authorize` (whether they may), [`review`] (how the API server is
+//! asked), `remembered` (for how long its answer counts).
 //!
 //! When the API server is away, answers that it gave lately still count, and everything else is refused.
 
