@@ -1,30 +1,41 @@
-//! The application: client, cluster identity, election, provider, work, and an orderly end.
+//! The application: client, serving, cloud, caches, election, controllers, and an orderly end in reverse.
 //!
-//! What is not there yet is waited for; what cannot work is named and ends the process; losing the lease ends it too,
-//! because what this process knows may by then be out of date.
+//! What is not there yet is waited for; what cannot work at all is named and ends the process; a controller that cannot
+//! work is named and skipped. Losing the lease ends the process, because what it knows may by then be out of date.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use cloud_provider::well_known::event_sources;
-use controller_kit::client::{self, Clients, wait_for_api_server};
+use controller_kit::client::{Clients, wait_for_api_server};
 use controller_kit::clock::{SharedClock, SystemClock};
 use controller_kit::events::{self, Recorder};
-use controller_kit::leader::Ended;
-use controller_kit::lifecycle::Shutdown;
+use controller_kit::lifecycle::{Group, Lifecycle, Shutdown};
 use controller_kit::log;
 use controller_kit::random::Randomness;
+use controller_kit::serve::health::{Checks, Scope};
 use prometheus_client::registry::Registry as MetricsRegistry;
 
 use crate::config::Config;
 
+mod caches;
 mod candidate;
 mod cloud;
 mod cluster;
+pub mod controllers;
+mod families;
+mod leading;
 mod provider_context;
+mod serving;
+mod wire;
 
+use self::caches::Caches;
 use self::candidate::Candidate;
+use self::controllers::Prepared;
+use self::families::Families;
+use self::leading::Leading;
 use self::provider_context::Surroundings;
 
 /// How long the last Events may take to be written once the work has ended.
@@ -32,10 +43,13 @@ const LAST_EVENTS: Duration = Duration::from_secs(2);
 
 /// What every part of the process shares.
 struct Process {
+    config: Arc<Config>,
     clients: Clients,
     clock: SharedClock,
     random: Randomness,
     events: Recorder,
+    families: Families,
+    checks: Checks,
     shutdown: Shutdown,
 }
 
@@ -44,80 +58,98 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
     // Another part of the process may have chosen already; what counts is that there is exactly one.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let clock: SharedClock = Arc::new(SystemClock);
-    let _verbosity = log::init(&config.logging, Arc::clone(&clock))?;
+    let verbosity = log::init(&config.logging, Arc::clone(&clock))?;
     tracing::info!(version = env!("CARGO_PKG_VERSION"), provider = config.provider.name, "Starting nephos");
+    for (name, value) in &config.flags {
+        tracing::info!(v = 1, "FLAG: --{name}={value:?}");
+    }
 
     let shutdown = Shutdown::new();
     shutdown.trigger_on_signals().context("listening for SIGTERM and SIGINT")?;
     let random = Randomness::from_os();
     let mut metrics = MetricsRegistry::default();
-    let client_metrics = client::Metrics::register(&mut metrics);
-    let clients = Clients::connect(config.client.clone(), random.clone(), client_metrics).await?;
+    let families = Families::register(&mut metrics);
+    let controllers = controllers::prepare(&config.controllers, &mut metrics);
+    let clients = Clients::connect(config.client.clone(), random.clone(), families.client.clone()).await?;
     let (events, writer) = events::recorder(
         event_sources::MANAGER,
         clients.named("events").build(),
         Arc::clone(&clock),
         random.clone(),
-        &events::Metrics::register(&mut metrics),
+        &families.events,
     );
-    let process = Process { clients, clock, random, events, shutdown };
+    let checks = Checks::new();
+    let process = Arc::new(Process {
+        config: Arc::new(config),
+        clients,
+        clock,
+        random,
+        events,
+        families,
+        checks,
+        shutdown: shutdown.clone(),
+    });
 
-    let ended_working = Shutdown::new();
-    let write_events = writer.run(&ended_working, LAST_EVENTS);
-    let work = async {
-        let ended = work_while_configured(&config, &process, &mut metrics).await;
-        ended_working.trigger();
-        ended
-    };
-    let (ended, ()) = tokio::join!(work, write_events);
-    ended
-}
-
-/// Works, and follows the files of the client's configuration meanwhile.
-async fn work_while_configured(
-    config: &Config,
-    process: &Process,
-    metrics: &mut MetricsRegistry,
-) -> anyhow::Result<()> {
-    let reload = async {
-        process.clients.reload_on_change(&process.shutdown).await;
-        // It ends with the shutdown; the work then still has its lease to release.
-        std::future::pending::<()>().await;
-    };
-    tokio::select! {
-        biased;
-        ended = lead_when_elected(config, process, metrics) => ended,
-        () = reload => Ok(()),
+    let mut lifecycle = Lifecycle::new(shutdown.clone());
+    process.checks.add(Scope::Ready, "startup", lifecycle.readiness());
+    process.checks.add(Scope::Ready, "shutdown", shutdown.clone());
+    lifecycle.start(foundation(&process, writer)).await;
+    let started = start(&process, &mut lifecycle, controllers, metrics, verbosity).await;
+    if started.is_err() {
+        shutdown.trigger();
     }
+    let ended = lifecycle.run().await;
+    started?;
+    ended?;
+    tracing::info!("Stopped");
+    Ok(())
 }
 
-/// Prepares everything that a standby may prepare, and waits for its turn.
-async fn lead_when_elected(
-    config: &Config,
-    process: &Process,
-    metrics: &mut MetricsRegistry,
+/// What everything else stands on, and what ends last.
+fn foundation(process: &Arc<Process>, writer: events::Writer) -> Group {
+    let clients = process.clients.clone();
+    Group::new("foundation", LAST_EVENTS + Duration::from_secs(1))
+        .task("events", |task| async move {
+            writer.run(&task.stop, LAST_EVENTS).await;
+            Ok::<(), Infallible>(())
+        })
+        .task("client-configuration", |task| async move {
+            clients.reload_on_change(&task.stop).await;
+            Ok::<(), Infallible>(())
+        })
+}
+
+/// Starts one part after the other: serving, then all that a standby may prepare, then the wait for its turn.
+async fn start(
+    process: &Arc<Process>,
+    lifecycle: &mut Lifecycle,
+    controllers: Vec<Prepared>,
+    metrics: MetricsRegistry,
+    verbosity: log::Handle,
 ) -> anyhow::Result<()> {
-    let Process { clients, shutdown, .. } = process;
+    let Process { config, clients, shutdown, .. } = &**process;
+    let starting = lifecycle.readiness().handle("manager");
+    let mut trust_is_due = false;
+    if let Some(port) = serving::open(process, metrics, verbosity).await? {
+        trust_is_due = port.trust_is_due;
+        lifecycle.start(port.group).await;
+    }
     if !wait_for_api_server(&clients.named("startup").build(), &process.random, shutdown).await {
         return Ok(());
     }
-    let candidate = Candidate::new(config.election.as_ref(), process, metrics)?;
+    if trust_is_due {
+        serving::insist_on_trust(process).await?;
+    }
+    let candidate = Candidate::new(config.election.as_ref(), process)?;
+    let caches = Caches::new(process);
     let cluster = cluster::identify(&clients.named("cluster-identity").build(), &config.cluster_name).await;
-    let surroundings = Surroundings::new(cluster, process, candidate.leadership());
+    let surroundings = Surroundings::new(cluster.clone(), process, &caches, candidate.leadership());
     let cloud = cloud::build(config, surroundings.context()).await?;
     cloud::say_what_it_can_do(&cloud);
-
-    let ended = candidate
-        .run(shutdown, |_| async {
-            surroundings.announce_leadership();
-            shutdown.wait().await;
-        })
-        .await;
-    match ended {
-        Ended::Lost => bail!("leader election lost: another process may lead by now"),
-        Ended::NeverLed | Ended::Finished(()) => {
-            tracing::info!("Stopped");
-            Ok(())
-        }
-    }
+    let controllers = controllers::fitting(controllers, &cloud, process);
+    lifecycle.start(caches.group(&controllers)).await;
+    let leading = Leading::new(process, caches, cluster, cloud, candidate.leadership());
+    lifecycle.start(leading::group(candidate, surroundings, leading, controllers)).await;
+    starting.complete();
+    Ok(())
 }

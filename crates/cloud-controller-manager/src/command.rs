@@ -3,6 +3,7 @@
 //! `nephos run --flag` and, where the binary is called as `cloud-controller-manager`, `--flag` without a sub-command: the
 //! second is what existing manifests say.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
 
@@ -38,18 +39,36 @@ pub fn parse(
     if called_as_upstream(&arguments) {
         let command = manager(UPSTREAM_NAME);
         let matches = command.clone().try_get_matches_from(normalize(&command, arguments))?;
-        return Ok(Action::Run(Box::new(Options::from_arg_matches(&matches)?)));
+        return read_options(&command, &matches);
     }
     let command = all_in_one(binary, registry);
     let matches = command.clone().try_get_matches_from(normalize(&command, arguments))?;
     match matches.subcommand() {
-        Some(("run", run)) => Ok(Action::Run(Box::new(Options::from_arg_matches(run)?))),
+        Some(("run", run)) => read_options(&manager("run"), run),
         Some((provider, matches)) => {
             Ok(provider_action(registry, provider, matches)
                 .unwrap_or_else(|| unreachable_subcommand(provider)))
         }
         None => unreachable_subcommand("none"),
     }
+}
+
+fn read_options(command: &Command, matches: &ArgMatches) -> Result<Action, clap::Error> {
+    let mut options = Options::from_arg_matches(matches)?;
+    options.flags = in_force(command, matches);
+    Ok(Action::Run(Box::new(options)))
+}
+
+/// Every flag, with what was given or its default.
+fn in_force(command: &Command, matches: &ArgMatches) -> BTreeMap<String, String> {
+    let mut flags = BTreeMap::new();
+    for argument in command.get_arguments() {
+        let Some(name) = argument.get_long() else { continue };
+        let values = matches.try_get_raw(argument.get_id().as_str()).ok().flatten().into_iter().flatten();
+        let values: Vec<_> = values.map(|value| value.to_string_lossy()).collect();
+        flags.insert(name.to_owned(), values.join(","));
+    }
+    flags
 }
 
 /// The whole command: `run`, and one sub-command for each provider that brings commands.

@@ -1,15 +1,27 @@
 //! What the application runs on: checked, immutable, and either whole or a list of everything that is wrong.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
+use std::time::Duration;
 
+use cloud_controllers::around::{Deadlines, budget};
+use cloud_controllers::{node, node_lifecycle};
 use cloud_provider::registry::Choice;
 use cloud_provider::{Provider, Registry};
 use controller_kit::client::{self, Rate};
-use controller_kit::leader::Timing;
 use controller_kit::log;
+use controller_kit::serve::{self, auth};
 
-use crate::options::Options;
+use crate::options::{Options, given};
+
+mod election;
+pub mod selection;
+#[cfg(test)]
+mod tests;
+
+pub use self::election::Election;
+pub use self::selection::Selection;
 
 /// A checked configuration.
 #[derive(Debug)]
@@ -20,23 +32,47 @@ pub struct Config {
     pub cloud_config: Option<PathBuf>,
     /// `--cluster-name`.
     pub cluster_name: String,
+    /// Whether a cloud that needs a cluster ID and has none is no reason to end.
+    pub allow_untagged_cloud: bool,
+    /// How many calls to the cloud at once.
+    pub budget: budget::Settings,
+    /// How long they may take.
+    pub deadlines: Deadlines,
     /// How to reach the API server.
     pub client: client::Options,
     /// How to elect a leader; `None` to run without.
     pub election: Option<Election>,
+    /// Which controllers run.
+    pub controllers: Selection,
+    /// The pause between starting two of them.
+    pub start_interval: Duration,
+    /// The node controller.
+    pub node: node::Settings,
+    /// The node lifecycle controller.
+    pub node_lifecycle: node_lifecycle::Settings,
+    /// What is served, and to whom.
+    pub serving: Serving,
     /// What is logged.
     pub logging: log::Options,
+    /// Every flag in force, by name, as `/flagz` shows it. No flag holds a secret.
+    pub flags: BTreeMap<String, String>,
 }
 
-/// How to elect a leader.
+/// The secure port.
 #[derive(Debug, Clone)]
-pub struct Election {
-    /// The Lease's namespace.
-    pub namespace: String,
-    /// The Lease's name.
-    pub name: String,
-    /// The three numbers.
-    pub timing: Timing,
+pub struct Serving {
+    /// Where and how.
+    pub options: serve::Options,
+    /// Who asks.
+    pub authentication: auth::Authentication,
+    /// Whether they may.
+    pub authorization: auth::Authorization,
+    /// Another way to the API server for questions about tokens.
+    pub authentication_kubeconfig: Option<PathBuf>,
+    /// Another way to the API server for questions about rights.
+    pub authorization_kubeconfig: Option<PathBuf>,
+    /// Whether `/debug/flags/v` is served.
+    pub profiling: bool,
 }
 
 /// Everything that is wrong with a command line, at once.
@@ -51,37 +87,56 @@ impl fmt::Display for Errors {
 
 impl std::error::Error for Errors {}
 
+/// Keeps what is right and collects what is wrong.
+#[derive(Default)]
+struct Checks(Vec<String>);
+
+impl Checks {
+    fn all<T>(&mut self, checked: Result<T, Vec<String>>) -> Option<T> {
+        checked.map_err(|wrong| self.0.extend(wrong)).ok()
+    }
+
+    fn one<T>(&mut self, checked: Result<T, String>) -> Option<T> {
+        checked.map_err(|wrong| self.0.push(wrong)).ok()
+    }
+}
+
 impl Config {
     /// Checks what was typed.
     pub fn check(options: Options, registry: &Registry) -> Result<Self, Errors> {
-        let mut errors = Vec::new();
-        let provider =
-            choose(&options.cloud.cloud_provider, registry).map_err(|error| errors.push(error)).ok();
-        let rate = rate(&options).map_err(|error| errors.push(error)).ok().flatten();
-        let election = election(&options).map_err(|wrong| errors.extend(wrong)).ok().flatten();
-        let (Some(provider), true) = (provider, errors.is_empty()) else { return Err(Errors(errors)) };
-        Ok(Self {
-            provider,
-            cloud_config: options.cloud.cloud_config.filter(|path| !path.as_os_str().is_empty()),
-            cluster_name: options.cloud.cluster_name,
-            client: client::Options {
-                kubeconfig: options.client.kubeconfig.filter(|path| !path.as_os_str().is_empty()),
-                master: options.client.master.filter(|url| !url.is_empty()),
-                rate,
-                user_agent: client::user_agent(
-                    crate::command::UPSTREAM_NAME,
-                    concat!("v", env!("CARGO_PKG_VERSION")),
-                    "nephos",
-                    "unknown",
-                ),
-            },
-            election,
-            logging: log::Options {
-                format: options.logging.logging_format,
-                verbosity: options.logging.verbosity,
-                vmodule: options.logging.vmodule,
-            },
-        })
+        let mut checks = Checks::default();
+        let provider = checks.one(choose(&options.cloud.cloud_provider, registry));
+        let rate = checks.one(rate(&options));
+        let election = checks.all(election::check(&options.leader));
+        let controllers = checks.all(Selection::read(&options.controllers.controllers));
+        let deadlines = checks.all(options.cloud.deadlines());
+        let node = checks.all(options.node.settings());
+        let node_lifecycle = checks.all(options.node_lifecycle.settings());
+        let serving = checks.all(serving(&options));
+        let whole = (|| {
+            Some(Self {
+                provider: provider?,
+                cloud_config: given(options.cloud.cloud_config.as_deref()),
+                cluster_name: options.cloud.cluster_name.clone(),
+                allow_untagged_cloud: options.cloud.allow_untagged_cloud,
+                budget: options.cloud.budget(),
+                deadlines: deadlines?,
+                client: client_options(&options, rate?),
+                election: election?,
+                controllers: controllers?,
+                start_interval: options.controllers.controller_start_interval.get(),
+                node: node?,
+                node_lifecycle: node_lifecycle?,
+                serving: serving?,
+                logging: log::Options {
+                    format: options.logging.logging_format,
+                    verbosity: options.logging.verbosity,
+                    vmodule: options.logging.vmodule.clone(),
+                },
+                flags: options.flags,
+            })
+        })();
+        whole.filter(|_| checks.0.is_empty()).ok_or(Errors(checks.0))
     }
 }
 
@@ -109,95 +164,35 @@ fn rate(options: &Options) -> Result<Option<Rate>, String> {
     Ok(Some(Rate { qps, burst }))
 }
 
-fn election(options: &Options) -> Result<Option<Election>, Vec<String>> {
-    let leader = &options.leader;
-    if !leader.leader_elect {
-        return Ok(None);
+fn client_options(options: &Options, rate: Option<Rate>) -> client::Options {
+    client::Options {
+        kubeconfig: given(options.client.kubeconfig.as_deref()),
+        master: options.client.master.clone().filter(|url| !url.is_empty()),
+        rate,
+        user_agent: client::user_agent(
+            crate::command::UPSTREAM_NAME,
+            concat!("v", env!("CARGO_PKG_VERSION")),
+            "nephos",
+            "unknown",
+        ),
     }
-    let timing = Timing {
-        lease_duration: leader.leader_elect_lease_duration.get(),
-        renew_deadline: leader.leader_elect_renew_deadline.get(),
-        retry_period: leader.leader_elect_retry_period.get(),
-    };
-    let mut errors = Vec::new();
-    if leader.leader_elect_resource_lock != "leases" {
-        errors.push(format!(
-            "--leader-elect-resource-lock={} is not supported: only leases is",
-            leader.leader_elect_resource_lock
-        ));
-    }
-    if let Err(error) = timing.validate() {
-        errors.push(format!("--leader-elect-*: {error}"));
-    }
-    if !errors.is_empty() {
-        return Err(errors);
-    }
-    Ok(Some(Election {
-        namespace: leader.leader_elect_resource_namespace.clone(),
-        name: leader.leader_elect_resource_name.clone(),
-        timing,
-    }))
 }
 
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use clap::FromArgMatches;
-    use cloud_provider::Cloud;
-
-    use super::*;
-
-    const FAKE: Provider = Provider::new("fake", "a cloud", |_| Box::pin(async { Ok(Cloud::new("fake")) }));
-
-    fn check(line: &[&str]) -> Result<Config, Errors> {
-        let command = crate::command::manager("run");
-        let matches = command.try_get_matches_from(std::iter::once(&"run").chain(line)).unwrap();
-        Config::check(Options::from_arg_matches(&matches).unwrap(), &Registry::new([FAKE]).unwrap())
-    }
-
-    /// Proves: APP-6, APP-8
-    #[test]
-    fn every_mistake_is_named_at_once() {
-        let errors = check(&[
-            "--cloud-provider=fkae",
-            "--kube-api-qps=-1",
-            "--leader-elect-resource-lock=endpoints",
-            "--leader-elect-lease-duration=5s",
-        ])
-        .unwrap_err()
-        .to_string();
-        for part in ["did you mean \"fake\"", "--kube-api-qps=-1", "endpoints", "renew deadline"] {
-            assert!(errors.contains(part), "{part} is missing in: {errors}");
-        }
-    }
-
-    /// Proves: APP-6
-    #[test]
-    fn a_cloud_must_be_named() {
-        assert!(check(&[]).unwrap_err().to_string().contains("--cloud-provider cannot be empty"));
-        assert!(check(&["--cloud-provider=external"]).unwrap_err().to_string().contains("kubelet"));
-    }
-
-    /// Proves: APP-36
-    #[test]
-    fn without_election_its_numbers_do_not_matter() {
-        let config =
-            check(&["--cloud-provider=fake", "--leader-elect=false", "--leader-elect-lease-duration=0"])
-                .unwrap();
-        assert!(config.election.is_none());
-    }
-
-    #[test]
-    fn defaults_are_upstreams_but_for_the_client_side_limit() {
-        let config = check(&["--cloud-provider=fake"]).unwrap();
-        let election = config.election.unwrap();
-        assert_eq!(
-            (election.namespace.as_str(), election.name.as_str()),
-            ("kube-system", "cloud-controller-manager")
-        );
-        assert_eq!(election.timing.lease_duration, Duration::from_secs(15));
-        assert_eq!(config.cluster_name, "kubernetes");
-        assert!(config.client.rate.is_none());
-    }
+fn serving(options: &Options) -> Result<Serving, Vec<String>> {
+    let mut checks = Checks::default();
+    let port = checks.all(options.serving.settings());
+    let authentication = checks.all(options.authentication.settings());
+    let authorization = checks.all(options.authorization.settings());
+    let (Some(port), Some(authentication), Some(authorization)) = (port, authentication, authorization)
+    else {
+        return Err(checks.0);
+    };
+    Ok(Serving {
+        options: port,
+        authentication,
+        authorization,
+        authentication_kubeconfig: given(options.authentication.authentication_kubeconfig.as_deref()),
+        authorization_kubeconfig: given(options.authorization.authorization_kubeconfig.as_deref()),
+        profiling: options.debugging.profiling,
+    })
 }

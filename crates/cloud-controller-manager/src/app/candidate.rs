@@ -8,7 +8,6 @@ use controller_kit::events::Recorder;
 use controller_kit::leader::{self, Elector, Ended, KubeLease, Leadership, Listener, Notice, Surroundings};
 use controller_kit::lifecycle::Shutdown;
 use k8s_openapi::api::core::v1::ObjectReference;
-use prometheus_client::registry::Registry as MetricsRegistry;
 
 use super::Process;
 use crate::config::Election;
@@ -23,11 +22,7 @@ pub(super) enum Candidate {
 
 impl Candidate {
     /// A candidate that has not tried yet; without an election, one that need not.
-    pub(super) fn new(
-        election: Option<&Election>,
-        process: &Process,
-        metrics: &mut MetricsRegistry,
-    ) -> anyhow::Result<Self> {
+    pub(super) fn new(election: Option<&Election>, process: &Process) -> anyhow::Result<Self> {
         let Some(election) = election else { return Ok(Self::Unopposed) };
         let hostname = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let identity = leader::identity(&hostname, &process.random);
@@ -36,7 +31,7 @@ impl Candidate {
             store: Arc::new(KubeLease::new(client, &election.namespace, &election.name)),
             clock: Arc::clone(&process.clock),
             random: process.random.clone(),
-            metrics: leader::Metrics::register(metrics),
+            metrics: process.families.leader.clone(),
             listener: events_about(election, process.events.clone()),
         };
         let config = leader::Config {

@@ -12,10 +12,15 @@ pub(super) async fn build(config: &Config, context: Context) -> anyhow::Result<C
     let cloud = (config.provider.build)(context.with_config(file))
         .await
         .with_context(|| format!("could not init cloud provider {name:?}"))?;
-    if let ClusterIdKnowledge::Missing(remedy) = &cloud.cluster_id {
-        bail!(
+    match &cloud.cluster_id {
+        ClusterIdKnowledge::Missing(remedy) if config.allow_untagged_cloud => tracing::warn!(
+            remedy,
+            "Detected a cluster without a cluster ID. A cluster ID will be required in the future"
+        ),
+        ClusterIdKnowledge::Missing(remedy) => bail!(
             "no cluster ID found: a cluster ID is required for cloud provider {name:?} to work properly: {remedy}"
-        );
+        ),
+        ClusterIdKnowledge::NotNeeded | ClusterIdKnowledge::Known(_) => {}
     }
     Ok(cloud)
 }

@@ -15,6 +15,8 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use tokio::time::Instant;
 
 use super::Process;
+use super::caches::{Caches, Nodes, Services};
+use super::wire::Wire;
 
 /// What this process has to offer a provider.
 pub(super) struct Surroundings {
@@ -23,12 +25,23 @@ pub(super) struct Surroundings {
     time: Arc<Time>,
     end: Arc<Stop>,
     lead: Arc<Lead>,
+    nodes: Arc<Nodes>,
+    services: Arc<Services>,
+    transport: Arc<Wire>,
 }
 
 impl Surroundings {
-    pub(super) fn new(cluster: ClusterIdentity, process: &Process, leadership: Leadership) -> Self {
+    pub(super) fn new(
+        cluster: ClusterIdentity,
+        process: &Process,
+        caches: &Caches,
+        leadership: Leadership,
+    ) -> Self {
         Self {
             cluster,
+            nodes: Arc::new(Nodes(caches.nodes.clone())),
+            services: Arc::new(Services(caches.services.clone())),
+            transport: Arc::new(Wire::new()),
             voice: Arc::new(Voice(process.events.clone())),
             time: Arc::new(Time { wall: Arc::clone(&process.clock), started: Instant::now() }),
             end: Arc::new(Stop(process.shutdown.clone())),
@@ -43,6 +56,9 @@ impl Surroundings {
         context.clock = Arc::clone(&self.time) as _;
         context.shutdown = Arc::clone(&self.end) as _;
         context.leadership = Arc::clone(&self.lead) as _;
+        context.nodes = Arc::clone(&self.nodes) as _;
+        context.services = Arc::clone(&self.services) as _;
+        context.transport = Arc::clone(&self.transport) as _;
         context
     }
 

@@ -3,69 +3,21 @@
 
 #![expect(clippy::expect_used, reason = "a test that cannot go on says so by panicking")]
 
+mod nodes;
 mod process;
+mod scene;
 
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use control_plane::ControlPlane;
 use tokio::time::Instant;
 
 use crate::process::Nephos;
+use crate::scene::Scene;
 
 /// Generous: the machine may be busy. What is promised is asserted by the figures of each test.
 const PATIENCE: Duration = Duration::from_secs(90);
 
 const LEADS: &str = "became leader";
-
-struct Scene {
-    cluster: ControlPlane,
-    kubeconfig: PathBuf,
-    cloud_config: PathBuf,
-    _files: tempfile::TempDir,
-}
-
-impl Scene {
-    async fn set() -> Self {
-        let cluster = ControlPlane::builder().start().await.expect("the control plane starts");
-        let files = tempfile::tempdir().expect("a temporary directory");
-        let cloud_config = files.path().join("cloud.yaml");
-        std::fs::write(&cloud_config, "latency: 20ms\n").expect("writing the cloud config");
-        Self { kubeconfig: cluster.admin_kubeconfig().to_owned(), cluster, cloud_config, _files: files }
-    }
-
-    fn nephos(&self, extra: &[&str]) -> Nephos {
-        let path = |flag: &str, path: &Path| format!("--{flag}={}", path.display());
-        let mut arguments = vec![
-            "run".to_owned(),
-            "--cloud-provider=fake".to_owned(),
-            path("cloud-config", &self.cloud_config),
-            path("kubeconfig", &self.kubeconfig),
-        ];
-        arguments.extend(extra.iter().map(ToString::to_string));
-        Nephos::start(&arguments)
-    }
-
-    /// What the Events on the Lease say, without the identities, sorted.
-    async fn election_events(&self) -> Vec<String> {
-        let client = self.cluster.admin().await.expect("an administrator's client");
-        let events: kube::Api<k8s_openapi::api::core::v1::Event> =
-            kube::Api::namespaced(client, "kube-system");
-        let on_lease =
-            kube::api::ListParams::default().fields("involvedObject.kind=Lease,reason=LeaderElection");
-        let found = events.list(&on_lease).await.expect("listing events");
-        let messages = found.items.into_iter().filter_map(|event| event.message);
-        let mut said: Vec<String> = messages
-            .map(|text| text.split_once(' ').map_or(text.clone(), |(_, what)| what.to_owned()))
-            .collect();
-        said.sort();
-        said
-    }
-
-    async fn end(self) {
-        self.cluster.stop().await.expect("the control plane stops");
-    }
-}
 
 /// Proves: APP-26, APP-31, APP-32, APP-59
 #[tokio::test]

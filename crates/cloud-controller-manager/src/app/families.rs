@@ -1,0 +1,80 @@
+//! The metric families that do not belong to one controller, registered once, before anything is served.
+
+use cloud_controllers::around;
+use controller_kit::metrics::{self, Build};
+use controller_kit::serve::auth;
+use controller_kit::{cache, client, events, leader, queue, worker};
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Standing {
+    name: &'static str,
+    reason: &'static str,
+}
+
+/// All of them.
+#[derive(Debug, Clone)]
+pub(super) struct Families {
+    pub(super) process: metrics::Metrics,
+    pub(super) client: client::Metrics,
+    pub(super) events: events::Metrics,
+    pub(super) cache: cache::Metrics,
+    pub(super) queue: queue::Metrics,
+    pub(super) worker: worker::Metrics,
+    pub(super) leader: leader::Metrics,
+    pub(super) auth: auth::Metrics,
+    pub(super) around: around::Metrics,
+    not_running: Family<Standing, Gauge>,
+}
+
+impl Families {
+    pub(super) fn register(registry: &mut Registry) -> Self {
+        let families = Self {
+            process: metrics::Metrics::register(registry),
+            client: client::Metrics::register(registry),
+            events: events::Metrics::register(registry),
+            cache: cache::Metrics::register(registry),
+            queue: queue::Metrics::register(registry),
+            worker: worker::Metrics::register(registry),
+            leader: leader::Metrics::register(registry),
+            auth: auth::Metrics::register(registry),
+            around: around::Metrics::register(registry),
+            not_running: Family::default(),
+        };
+        registry.register(
+            "nephos_controllers_not_running",
+            "Controllers that do not run in this process, by why: disabled, unsupported, skipped, failed",
+            families.not_running.clone(),
+        );
+        families.process.built_from(&build());
+        families
+    }
+
+    /// Says that a controller does not run here, and why.
+    pub(super) fn does_not_run(&self, name: &'static str, reason: &'static str) {
+        self.not_running.get_or_create(&Standing { name, reason }).set(1);
+    }
+}
+
+/// What this binary was built from.
+fn build() -> Build {
+    let arch = match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    };
+    Build {
+        major: env!("CARGO_PKG_VERSION_MAJOR").to_owned(),
+        minor: env!("CARGO_PKG_VERSION_MINOR").to_owned(),
+        git_version: concat!("v", env!("CARGO_PKG_VERSION")).to_owned(),
+        git_commit: String::new(),
+        git_tree_state: String::new(),
+        build_date: String::new(),
+        go_version: String::new(),
+        compiler: "rustc".to_owned(),
+        platform: format!("{}/{arch}", std::env::consts::OS),
+    }
+}

@@ -1,0 +1,14 @@
+//! A look inside the process.
+
+use clap::Args;
+use controller_kit::flags::boolean;
+
+/// Flags about debugging.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Debugging flags")]
+pub struct DebuggingOptions {
+    /// Serve /debug/flags/v, which shows and changes the log verbosity. There are no pprof pages: they are Go's.
+    #[arg(long, default_value = "true", value_parser = boolean, num_args = 0..=1, require_equals = true,
+          default_missing_value = "true", action = clap::ArgAction::Set, value_name = "BOOL")]
+    pub profiling: bool,
+}
