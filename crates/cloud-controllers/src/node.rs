@@ -33,6 +33,7 @@ use controller_kit::random::Randomness;
 use controller_kit::worker::{self, Health, Workers};
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
+use tokio::sync::Semaphore;
 
 pub use self::lookup::{Lookup, Purpose};
 pub use self::metrics::Metrics;
@@ -97,6 +98,7 @@ impl Controller {
             clock: parts.clock,
             random: parts.random,
             metrics: parts.metrics,
+            writers: Semaphore::new(settings.workers.max(1)),
             settings,
             waiting: waiting::Waiting::default(),
         };
@@ -109,7 +111,8 @@ impl Controller {
             return;
         }
         let core = Arc::clone(&self.core);
-        let settings = worker::Settings { workers: self.core.settings.workers.max(1), deadline: None };
+        let at_once = self.core.settings.waiting.max(self.core.settings.workers).max(1);
+        let settings = worker::Settings { workers: at_once, deadline: None };
         let workers = Workers::spawn(self.queue.clone(), settings, &self.workers, move |key| {
             let core = Arc::clone(&core);
             async move { Ok::<_, Infallible>(core.sync(&key).await) }

@@ -45,6 +45,9 @@ pub const RUNNING_NAME: &str = "cloud-node-lifecycle";
 /// The taint of a Node whose instance is gone, where the policy is not to delete it. INVARIANT: it stands on Nodes.
 pub const INSTANCE_GONE: &str = "nephos/instance-gone";
 
+/// The value of the taint `node.kubernetes.io/out-of-service` where it is ours. INVARIANT: only a taint with it is removed.
+pub const OUT_OF_SERVICE_VALUE: &str = "nephos-shutdown";
+
 /// With the value `true` on a Node, a person says that it may be deleted whatever breaker and budget say. INVARIANT.
 pub const ALLOW_DELETION: &str = "nephos/allow-deletion";
 

@@ -95,7 +95,8 @@ impl ApiServer {
         self.service_as("")
     }
 
-    fn service_as(&self, user_agent: &str) -> Frontend {
+    /// The tower service, whose requests carry this user agent in the request log.
+    pub fn service_as(&self, user_agent: &str) -> Frontend {
         Frontend { shared: Arc::clone(&self.shared), user_agent: user_agent.into() }
     }
 

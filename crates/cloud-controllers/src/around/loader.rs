@@ -9,6 +9,7 @@
 
 mod cache;
 mod desk;
+mod rhythm;
 #[cfg(test)]
 mod tests;
 
@@ -19,7 +20,7 @@ use std::time::Duration;
 
 use cloud_provider::{Doubt, Error, Existence, Freshness, Instances, NodeRef};
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep_until};
 
 use self::cache::Key;
 use self::desk::{Desk, Hears, Number, Opened};
@@ -31,9 +32,9 @@ use super::urgency::Urgency;
 /// The numbers of a loader.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// How long single questions are gathered.
+    /// A batch of single questions leaves when nobody has asked for this long; longer while batch follows on batch.
     pub window: Duration,
-    /// How long they are gathered at most while another look-up is under way.
+    /// How long they are gathered at most, while more come or another look-up is under way.
     pub linger: Duration,
     /// So many gathered questions are sent at once.
     pub batch: NonZeroUsize,
@@ -52,7 +53,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             window: Duration::from_millis(20),
-            linger: Duration::from_secs(1),
+            linger: Duration::from_secs(2),
             batch: NonZeroUsize::MIN.saturating_add(499),
             bulk: NonZeroUsize::MIN.saturating_add(4_999),
             reuse: Duration::from_secs(1),
@@ -114,7 +115,7 @@ impl Loader {
             return answer(coming).await;
         }
         let most = self.0.settings.batch.min(self.0.settings.bulk).get();
-        let (hears, opened) = self.0.desk().gather(key, node.clone(), urgency, most);
+        let (hears, opened) = self.0.desk().gather(key, node.clone(), urgency, most, now);
         let coming = Coming::Later(hears);
         self.0.count(std::slice::from_ref(&coming), 1);
         if let Some(Opened { number, full }) = opened {
@@ -158,7 +159,7 @@ impl Loader {
                 let number = match opened.last() {
                     Some(number) if desk.size(*number) < bulk => *number,
                     _ => {
-                        opened.push(desk.open(urgency).number);
+                        opened.push(desk.open(urgency, now).number);
                         opened[opened.len() - 1]
                     }
                 };
@@ -189,7 +190,7 @@ impl Shared {
         gathers: Option<Arc<Notify>>,
     ) {
         if let Some(full) = gathers {
-            self.gather(&full).await;
+            self.gather(number, &full).await;
         }
         let turn = match self.calls.turn(Operation::LookUpInstances, urgency).await {
             Ok(turn) => turn,
@@ -216,26 +217,38 @@ impl Shared {
         self.ended.notify_waiters();
     }
 
-    /// Waits until the batch is full, or until its window is over and no other look-up is under way. A look-up that hangs
-    /// delays it by [`Settings::linger`] and no more.
-    async fn gather(&self, full: &Notify) {
-        let latest = Instant::now() + self.settings.linger.max(self.settings.window);
+    /// Waits until the batch is full, or until nobody has asked for a [moment](rhythm) and no other look-up is under way.
+    /// A look-up that hangs, or a crowd that does not end, delays it by [`Settings::linger`] and no more.
+    async fn gather(&self, number: Number, full: &Notify) {
+        let Settings { window, linger, .. } = self.settings;
+        let opened = Instant::now();
+        let latest = opened + linger.max(window);
+        let moment = self.desk().rhythm.moment(window, linger, opened);
         tokio::select! {
             biased;
-            () = full.notified() => return,
-            () = sleep(self.settings.window) => {}
+            () = full.notified() => {}
+            () = sleep_until(latest) => {}
+            () = self.quiet(number, moment) => {}
         }
+        self.desk().rhythm.left(linger, Instant::now());
+    }
+
+    /// Waits until no question has come for a moment and no look-up is under way.
+    async fn quiet(&self, number: Number, moment: Duration) {
         loop {
             // Before the look, so that no end between the look and the wait is missed.
             let ended = self.ended.notified();
-            if self.desk().calls() == 0 {
+            let (last, calls) = {
+                let desk = self.desk();
+                (desk.last_question(number), desk.calls())
+            };
+            let Some(last) = last else { return };
+            if last + moment > Instant::now() {
+                sleep_until(last + moment).await;
+            } else if calls == 0 {
                 return;
-            }
-            tokio::select! {
-                biased;
-                () = full.notified() => return,
-                () = ended => {}
-                () = sleep_until(latest) => return,
+            } else {
+                ended.await;
             }
         }
     }

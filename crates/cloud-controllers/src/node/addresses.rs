@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use cloud_provider::well_known::address_types;
+use ipnet::IpNet;
 use k8s_openapi::api::core::v1::NodeAddress;
 
 use super::node_ip::{self, NodeIpError};
@@ -16,16 +17,37 @@ pub struct Dropped {
     pub why: &'static str,
 }
 
+/// Which networks a Node's IP addresses may be from, whatever the cloud says: machines have interfaces that are nobody's
+/// way to the Node.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Nets {
+    /// Only these; all if empty.
+    pub only: Vec<IpNet>,
+    /// And none of these.
+    pub except: Vec<IpNet>,
+}
+
+impl Nets {
+    fn forbid(&self, ip: IpAddr) -> Option<&'static str> {
+        let within = |nets: &[IpNet]| nets.iter().any(|net| net.contains(&ip));
+        if !self.only.is_empty() && !within(&self.only) {
+            return Some("it is in none of the networks that node addresses are taken from");
+        }
+        within(&self.except).then_some("it is in a network that node addresses are not taken from")
+    }
+}
+
 /// The addresses that a Node should have; `None` while the cloud knows none, which keeps those that it has.
 ///
 /// In this order: what cannot be an address is dropped; without a host name from the cloud the Node keeps its own; a
 /// kubelet that asks for certain IPs (`provided`) gets those, or nothing changes.
 pub fn wanted(
     cloud: &[NodeAddress],
+    nets: &Nets,
     current: &[NodeAddress],
     provided: Option<&str>,
 ) -> Result<Option<Vec<NodeAddress>>, NodeIpError> {
-    let (mut known, _) = sift(cloud);
+    let (mut known, _) = sift(cloud, nets);
     if !known.is_empty() && !known.iter().any(is_hostname) {
         known.extend(current.iter().filter(|each| is_hostname(each)).cloned());
     }
@@ -50,11 +72,11 @@ pub fn same_meaning(one: &[NodeAddress], other: &[NodeAddress]) -> bool {
 
 /// Parts a cloud's list into what can stand on a Node and what cannot. The API server refuses a whole status for one
 /// address that is there twice.
-pub fn sift(cloud: &[NodeAddress]) -> (Vec<NodeAddress>, Vec<Dropped>) {
+pub fn sift(cloud: &[NodeAddress], nets: &Nets) -> (Vec<NodeAddress>, Vec<Dropped>) {
     let mut kept: Vec<NodeAddress> = Vec::with_capacity(cloud.len());
     let mut dropped = Vec::new();
     for address in cloud {
-        let why = match flaw(address) {
+        let why = match flaw(address, nets) {
             Some(why) => Some(why),
             None if kept.contains(address) => Some("it is there twice"),
             None => None,
@@ -67,7 +89,7 @@ pub fn sift(cloud: &[NodeAddress]) -> (Vec<NodeAddress>, Vec<Dropped>) {
     (kept, dropped)
 }
 
-fn flaw(address: &NodeAddress) -> Option<&'static str> {
+fn flaw(address: &NodeAddress, nets: &Nets) -> Option<&'static str> {
     use address_types::{EXTERNAL_DNS, EXTERNAL_IP, HOSTNAME, INTERNAL_DNS, INTERNAL_IP};
     if address.address.is_empty() {
         return Some("it is empty");
@@ -76,7 +98,7 @@ fn flaw(address: &NodeAddress) -> Option<&'static str> {
         INTERNAL_IP | EXTERNAL_IP => match node_ip::parse_ip(&address.address) {
             None => Some("it is no IP address"),
             Some(ip) if !can_be_a_nodes(ip) => Some("no node can be reached by it"),
-            Some(_) => None,
+            Some(ip) => nets.forbid(ip),
         },
         INTERNAL_DNS | EXTERNAL_DNS | HOSTNAME => None,
         _ => Some("its type is unknown"),

@@ -10,9 +10,10 @@ use controller_kit::patch::Patch;
 use controller_kit::patch::node::{Change as NodePatch, MissingVersion, addresses as address_patch};
 use k8s_openapi::api::core::v1::{Node, NodeAddress};
 
+use super::addresses::{self, Nets};
+use super::labels::Dropped as DroppedLabel;
 use super::labels::{self, Labels, Policy};
 use super::node_ip::NodeIpError;
-use super::{addresses, labels::Dropped as DroppedLabel};
 
 /// One change of a Node.
 #[derive(Debug, Clone, PartialEq)]
@@ -75,16 +76,16 @@ pub fn is_uninitialised(node: &Node) -> bool {
 }
 
 /// What makes a newly registered Node a member of its cloud.
-pub fn initialise(node: &Node, instance: &Instance) -> Result<Plan, Refusal> {
+pub fn initialise(node: &Node, instance: &Instance, nets: &Nets) -> Result<Plan, Refusal> {
     let name = || node.metadata.name.clone().unwrap_or_default();
     let wanted =
-        wanted_addresses(node, instance).map_err(|source| Refusal::NodeIp { node: name(), source })?;
+        wanted_addresses(node, instance, nets).map_err(|source| Refusal::NodeIp { node: name(), source })?;
     if instance.provider_id.is_none() && provider_id(node).is_none() {
         return Err(Refusal::NoProviderId(name()));
     }
     let (set, dropped) = labels::at_initialisation(&labels_of(node), instance);
     let mut plan = Plan::default();
-    plan.note_addresses(instance);
+    plan.note_addresses(instance, nets);
     plan.addresses(node, wanted);
     plan.provider_id(node, instance);
     plan.labels(set, dropped);
@@ -95,10 +96,10 @@ pub fn initialise(node: &Node, instance: &Instance) -> Result<Plan, Refusal> {
 }
 
 /// What keeps an initialised Node true. An empty provider ID is filled in; nothing is ever taken away.
-pub fn refresh(node: &Node, instance: &Instance, policy: Policy) -> Plan {
+pub fn refresh(node: &Node, instance: &Instance, nets: &Nets, policy: Policy) -> Plan {
     let mut plan = Plan::default();
-    plan.note_addresses(instance);
-    match wanted_addresses(node, instance) {
+    plan.note_addresses(instance, nets);
+    match wanted_addresses(node, instance, nets) {
         Ok(wanted) => plan.addresses(node, wanted),
         Err(error) => plan.notes.push(Note::AddressesKept(error)),
     }
@@ -143,8 +144,8 @@ impl Plan {
         patch.patch()
     }
 
-    fn note_addresses(&mut self, instance: &Instance) {
-        let (_, dropped) = addresses::sift(&instance.addresses);
+    fn note_addresses(&mut self, instance: &Instance, nets: &Nets) {
+        let (_, dropped) = addresses::sift(&instance.addresses, nets);
         self.notes.extend(dropped.into_iter().map(Note::Address));
     }
 
@@ -182,9 +183,13 @@ impl fmt::Display for Note {
     }
 }
 
-fn wanted_addresses(node: &Node, instance: &Instance) -> Result<Option<Vec<NodeAddress>>, NodeIpError> {
+fn wanted_addresses(
+    node: &Node,
+    instance: &Instance,
+    nets: &Nets,
+) -> Result<Option<Vec<NodeAddress>>, NodeIpError> {
     let provided = node.metadata.annotations.as_ref().and_then(|all| all.get(annotations::PROVIDED_NODE_IP));
-    addresses::wanted(&instance.addresses, addresses_of(node), provided.map(String::as_str))
+    addresses::wanted(&instance.addresses, nets, addresses_of(node), provided.map(String::as_str))
 }
 
 fn addresses_of(node: &Node) -> &[NodeAddress] {

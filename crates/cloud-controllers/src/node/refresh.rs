@@ -4,9 +4,11 @@
 use cloud_provider::{Existence, Instance, NodeRef};
 use controller_kit::cache::Key;
 use controller_kit::events::reference;
+use controller_kit::patch::Patch;
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Node;
 
+use super::condition;
 use super::lookup::Purpose;
 use super::plan::{self, Change, Plan};
 use super::sync::{Core, Setback, identity};
@@ -54,15 +56,20 @@ impl Core {
 
     /// What is no longer true of a Node, if anything.
     fn compare(&self, node: &Node, instance: &Instance) -> Option<Plan> {
-        let plan = plan::refresh(node, instance, self.settings.labels);
+        let plan = plan::refresh(node, instance, &self.settings.nets, self.settings.labels);
         for note in &plan.notes {
             tracing::debug!(node = identity(node).0, %note, "The cloud's answer was not taken as it is");
         }
-        (!plan.is_empty()).then_some(plan)
+        (!plan.is_empty() || self.take_back(node).is_some()).then_some(plan)
+    }
+
+    /// The patch that takes back a complaint about a Node that a person has freed meanwhile.
+    fn take_back(&self, node: &Node) -> Option<Patch> {
+        condition::resolved(node, self.clock.now())
     }
 
     async fn carry_out(&self, node: &Node, plan: Plan) -> Result<bool, Setback> {
-        let result = self.write(node, &plan).await;
+        let result = self.write(node, &plan, self.take_back(node)).await;
         match &result {
             Ok(_) => self.tell_refreshed(node, &plan),
             Err(Setback::Gone) => {}

@@ -18,6 +18,7 @@ use controller_kit::random::Randomness;
 use controller_kit::worker::Outcome;
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::condition;
@@ -43,6 +44,8 @@ pub(super) struct Core {
     pub(super) clock: SharedClock,
     pub(super) random: Randomness,
     pub(super) metrics: Metrics,
+    /// A permit for each Node that may be written at once.
+    pub(super) writers: Semaphore,
     pub(super) settings: Settings,
     pub(super) waiting: Waiting,
 }
@@ -68,7 +71,7 @@ impl Core {
             return self.initialise(&node).await;
         }
         self.waiting.forget(key.name());
-        match self.write(&node, &plan::mirror(&node, self.settings.labels)).await {
+        match self.write(&node, &plan::mirror(&node, self.settings.labels), None).await {
             Ok(_) | Err(Setback::Gone) => Outcome::Done,
             Err(Setback::Failed(failure)) => {
                 tracing::warn!(node = key.name(), err = failure.message, "Cannot make a node's labels agree");
@@ -99,12 +102,19 @@ impl Core {
 
     /// Plans and writes until it is done or tried often enough.
     async fn adopt(&self, node: &Node, instance: &Instance) -> Result<(), Setback> {
+        // Nobody closes it.
+        let _permit = self.writers.acquire().await.ok();
         let mut node = node.clone();
+        // What was sent and never answered may have been done.
+        let mut unanswered: Option<Plan> = None;
         for attempt in 1.. {
             if !plan::is_uninitialised(&node) {
+                if let Some(plan) = unanswered {
+                    self.welcome(&node, &plan);
+                }
                 return Ok(());
             }
-            let plan = plan::initialise(&node, instance)
+            let plan = plan::initialise(&node, instance, &self.settings.nets)
                 .map_err(|refusal| Setback::Failed(Failure::from(&refusal)))?;
             let error = match self.write_initial(&node, &plan).await {
                 Ok(node) => {
@@ -113,7 +123,12 @@ impl Core {
                 }
                 Err(error) => error,
             };
-            if !is_race(&error) || attempt >= TRIES {
+            if is_unanswered(&error) {
+                unanswered = Some(plan);
+            } else if !is_race(&error) {
+                return Err(Setback::Failed(Failure::write(&error)));
+            }
+            if attempt >= TRIES {
                 return Err(Setback::Failed(Failure::write(&error)));
             }
             tokio::time::sleep(self.random.jitter(PAUSE, 1.0)).await;
@@ -189,12 +204,18 @@ impl Core {
         }
     }
 
-    /// Carries out a plan for an initialised Node; whether anything was written.
-    pub(super) async fn write(&self, node: &Node, plan: &Plan) -> Result<bool, Setback> {
+    /// Carries out a plan for an initialised Node, and what else there is for its status; whether anything was written.
+    pub(super) async fn write(
+        &self,
+        node: &Node,
+        plan: &Plan,
+        status: Option<Patch>,
+    ) -> Result<bool, Setback> {
         let object = plan
             .object_patch(node)
             .map_err(|missing| Setback::Failed(Failure::write(&kube::Error::Service(Box::new(missing)))))?;
-        let patches: Vec<Patch> = plan.status_patch(node).into_iter().chain(object).collect();
+        let status = condition::together(plan.status_patch(node), status);
+        let patches: Vec<Patch> = status.into_iter().chain(object).collect();
         let (name, uid) = identity(node);
         let wrote = !patches.is_empty();
         for patch in patches {
@@ -233,6 +254,11 @@ fn version(node: &Node) -> Option<u64> {
 /// Somebody else wrote, or the name has another Node now (which the server calls invalid, because a UID cannot change).
 fn is_race(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 409) || is_invalid(error)
+}
+
+/// Nobody knows whether it was done.
+fn is_unanswered(error: &kube::Error) -> bool {
+    !matches!(error, kube::Error::Api(_))
 }
 
 fn is_invalid(error: &kube::Error) -> bool {

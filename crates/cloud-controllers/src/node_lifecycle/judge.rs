@@ -15,6 +15,8 @@ pub struct Picture {
     pub witnesses: usize,
     /// Nodes that should exist and that the cloud does not know.
     pub denied: usize,
+    /// Nodes that should exist and of which the cloud could not tell just now.
+    pub unsure: usize,
     /// How many more Nodes the budget lets go.
     pub budget: usize,
 }
@@ -51,6 +53,9 @@ pub enum Refusal {
     /// It never had a provider ID.
     #[error("it has no provider ID, so nobody knows that it ever was this cloud's")]
     NeverOurs,
+    /// The cloud could not even answer for Nodes that must exist.
+    #[error("the cloud could not tell of {0} other nodes at that moment")]
+    Unsure(usize),
     /// The breaker is open.
     #[error("{0}")]
     Breaker(Suspicion),
@@ -65,6 +70,7 @@ impl Refusal {
         match self {
             Self::TooYoung(_) => "too_young",
             Self::NeverOurs => "no_provider_id",
+            Self::Unsure(_) => "unsure",
             Self::Breaker(Suspicion::Foreign(_)) => "foreign_inventory",
             Self::Breaker(Suspicion::NoWitness) => "no_witness",
             Self::Breaker(Suspicion::TooMany { .. }) => "too_many",
@@ -75,7 +81,9 @@ impl Refusal {
     /// What a person can do about it.
     pub fn advice(&self) -> &'static str {
         match self {
-            Self::TooYoung(_) | Self::Budget => "it is looked at again; nothing needs to be done",
+            Self::TooYoung(_) | Self::Unsure(_) | Self::Budget => {
+                "it is looked at again; nothing needs to be done"
+            }
             Self::NeverOurs => "delete it by hand if its machine is gone",
             Self::Breaker(_) => {
                 "check region, project and credential in the cloud config; if these nodes are truly gone, say so with \
@@ -125,10 +133,10 @@ pub fn suspect(picture: &Picture, open: bool, settings: &Settings) -> Option<Sus
     (vanished > limit).then_some(Suspicion::TooMany { vanished, nodes, limit })
 }
 
-/// The verdict on one Node, given why the picture is not believed, if it is not, and what is left of the budget.
+/// The verdict on one Node, given the picture, and why it is not believed, if it is not.
 ///
-/// A person's word overrides breaker and budget; it does not make a Node older or ours.
-pub fn judge(case: &Case, suspicion: Option<&Suspicion>, budget: usize, settings: &Settings) -> Verdict {
+/// A person's word overrides breaker and budget; it does not make a Node older or ours, nor the cloud surer.
+pub fn judge(case: &Case, picture: &Picture, suspicion: Option<&Suspicion>, settings: &Settings) -> Verdict {
     let young = |age: Duration| age < settings.grace;
     if case.age.is_none_or(young) || young(case.known_for) {
         return Verdict::Refuse(Refusal::TooYoung(settings.grace));
@@ -139,7 +147,8 @@ pub fn judge(case: &Case, suspicion: Option<&Suspicion>, budget: usize, settings
     let overridden = case.allowed || settings.override_by.is_some();
     match (settings.policy, suspicion) {
         (_, Some(suspicion)) if !overridden => Verdict::Refuse(Refusal::Breaker(suspicion.clone())),
-        (Policy::Delete, _) if budget == 0 && !overridden => Verdict::Refuse(Refusal::Budget),
+        _ if picture.unsure > 0 => Verdict::Refuse(Refusal::Unsure(picture.unsure)),
+        (Policy::Delete, _) if picture.budget == 0 && !overridden => Verdict::Refuse(Refusal::Budget),
         (Policy::Delete, _) => Verdict::Delete,
         (Policy::Taint, _) => Verdict::Taint,
         (Policy::Report, _) => Verdict::Report,

@@ -26,6 +26,8 @@ struct NotReady {
     next_look: Instant,
     /// When the cloud first said that there is no instance; whatever else it says ends it.
     absent_since: Option<Instant>,
+    /// When the cloud first said that the machine is off; likewise.
+    off_since: Option<Instant>,
     told: Option<(&'static str, Instant)>,
 }
 
@@ -46,6 +48,7 @@ impl Memory {
                     since: now,
                     next_look: now,
                     absent_since: None,
+                    off_since: None,
                     told: None,
                 });
             }
@@ -82,6 +85,13 @@ impl Memory {
         let first = absent && record.absent_since.is_none();
         record.next_look = now + if first { settings.confirm_after } else { usual };
         record.absent_since = absent.then(|| record.absent_since.unwrap_or(now));
+    }
+
+    /// Takes in whether a machine is off; for how long it has been, by all answers since.
+    pub(super) fn off(&mut self, uid: &str, off: bool, now: Instant) -> Option<Duration> {
+        let record = self.0.get_mut(uid)?.not_ready.as_mut()?;
+        record.off_since = off.then(|| record.off_since.unwrap_or(now));
+        record.off_since.map(|since| now - since)
     }
 
     /// Whether something is to be told of a Node: it is new, or long ago.

@@ -4,7 +4,7 @@ use cloud_provider::well_known::{conditions, taints};
 use cloud_provider::{Existence, Power};
 use k8s_openapi::api::core::v1::{Node, Taint};
 
-use super::INSTANCE_GONE;
+use super::{INSTANCE_GONE, OUT_OF_SERVICE_VALUE};
 
 /// What is known of a Node.
 #[derive(Debug, Clone, Copy)]
@@ -13,6 +13,8 @@ pub enum Sight<'a> {
     Ready,
     /// It is not, and this is what the cloud says.
     NotReady(&'a Existence),
+    /// It is not, and the cloud has said for so long that its machine is off that its pods may move.
+    OutOfService,
     /// Its instance is proven to be gone, and the policy is to taint.
     Gone,
 }
@@ -27,10 +29,23 @@ pub fn is_ready(node: &Node) -> bool {
 pub fn taints(node: &Node, sight: Sight<'_>) -> Option<Vec<Taint>> {
     let current = node.spec.as_ref().and_then(|spec| spec.taints.as_deref()).unwrap_or_default();
     let (mut wanted, shutdown, gone) = (current.to_vec(), taint(taints::SHUTDOWN), taint(INSTANCE_GONE));
+    let out_of_service = Taint {
+        value: Some(OUT_OF_SERVICE_VALUE.to_owned()),
+        effect: "NoExecute".to_owned(),
+        ..taint(taints::OUT_OF_SERVICE)
+    };
     match sight {
         Sight::Ready => {
             remove(&mut wanted, &shutdown);
             remove(&mut wanted, &gone);
+            // A person's own stays until the person is content.
+            wanted.retain(|each| *each != out_of_service);
+        }
+        Sight::OutOfService => {
+            add(&mut wanted, shutdown);
+            if !wanted.iter().any(|each| is_same(each, &out_of_service)) {
+                wanted.push(out_of_service);
+            }
         }
         Sight::NotReady(Existence::Found(instance)) => {
             // The shutdown taint stays until the kubelet is back, as upstream: a machine that boots is not ready yet.

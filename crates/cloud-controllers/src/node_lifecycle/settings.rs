@@ -56,6 +56,9 @@ pub struct Settings {
     pub grace: Duration,
     /// What is done about a Node whose instance is gone.
     pub policy: Policy,
+    /// After how long of being off, by the cloud's word at every look-up, a Node is declared out of service, so that
+    /// its pods and volumes move; `None` never does.
+    pub out_of_service_after: Option<Duration>,
     /// How many at a time.
     pub budget: Budget,
     /// When not at all.
@@ -74,6 +77,7 @@ impl Default for Settings {
             confirm_after: Duration::from_secs(3),
             grace: Duration::from_secs(60),
             policy: Policy::default(),
+            out_of_service_after: None,
             budget: Budget { window: Duration::from_secs(300), count: 50, share: 0.2, at_least: 2 },
             breaker: Breaker { share: 0.33, at_least: 2, witnesses: 10, cool_down: Duration::from_secs(60) },
             without_provider_id: false,

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cloud_provider::{Existence, NodeRef};
+use cloud_provider::{Doubt, Existence, NodeRef, Power};
 use controller_kit::cache::Cache;
 use controller_kit::clock::SharedClock;
 use controller_kit::events::Recorder;
@@ -78,7 +78,13 @@ impl Core {
         {
             tracing::warn!(node = name(node), err = %controller_kit::log::report(doubt), "Cannot tell whether a node's instance exists; the node is left alone");
         }
-        self.taint(node, Sight::NotReady(answer)).await;
+        let off = matches!(answer, Existence::Found(instance) if instance.power == Power::Off);
+        let off_for = self.memory.off(uid(node), off, now);
+        let sight = match (off_for, self.settings.out_of_service_after) {
+            (Some(off_for), Some(enough)) if off_for >= enough => Sight::OutOfService,
+            _ => Sight::NotReady(answer),
+        };
+        self.taint(node, sight).await;
     }
 
     /// Asks again for Nodes that seem to be gone, one cloud at a time.
@@ -122,7 +128,9 @@ impl Core {
             match &**answer {
                 Existence::Found(_) => picture.witnesses += 1,
                 Existence::Absent(_) => picture.denied += 1,
-                Existence::Unknown(_) | Existence::NotMine => {}
+                // What is wrong with that Node alone says nothing about the cloud.
+                Existence::Unknown(Doubt::Ambiguous(_) | Doubt::BadProviderId(_)) | Existence::NotMine => {}
+                Existence::Unknown(_) => picture.unsure += 1,
             }
         }
         self.decide(cloud, &picture, cases).await
@@ -151,6 +159,7 @@ impl Core {
             vanished: absent + deleted,
             witnesses: 0,
             denied: 0,
+            unsure: 0,
             budget: self.settings.budget.of(nodes).saturating_sub(self.deletions.of(cloud).count()),
         }
     }
@@ -166,7 +175,8 @@ impl Core {
             // A second try on a Node that may be deleted already costs nothing.
             let tried = self.deletions.contains(uid(&node));
             let left = if tried { budget.max(1) } else { budget };
-            match judge::judge(&case, suspicion.as_ref(), left, &self.settings) {
+            let picture = Picture { budget: left, ..*picture };
+            match judge::judge(&case, &picture, suspicion.as_ref(), &self.settings) {
                 Verdict::Delete => {
                     if suspicion.is_some() || left == 0 {
                         self.tell_override(&node, suspicion.as_ref());

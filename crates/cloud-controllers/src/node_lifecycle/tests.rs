@@ -77,11 +77,11 @@ fn ripe() -> Case {
 
 /// One of ten Nodes is gone, and the others are seen.
 fn plain() -> Picture {
-    Picture { nodes: 10, vanished: 1, witnesses: 5, denied: 0, budget: 2 }
+    Picture { nodes: 10, vanished: 1, witnesses: 5, denied: 0, unsure: 0, budget: 2 }
 }
 
 fn verdict(case: Case, picture: Picture, settings: &Settings) -> Verdict {
-    judge(&case, suspect(&picture, false, settings).as_ref(), picture.budget, settings)
+    judge(&case, &picture, suspect(&picture, false, settings).as_ref(), settings)
 }
 
 #[rstest]
@@ -92,6 +92,10 @@ fn verdict(case: Case, picture: Picture, settings: &Settings) -> Verdict {
 #[case::never_ours(Case { has_provider_id: false, ..ripe() }, plain(), Some("no_provider_id"))]
 #[case::a_healthy_node_is_absent_too(ripe(), Picture { denied: 1, ..plain() }, Some("foreign_inventory"))]
 #[case::nobody_is_seen(ripe(), Picture { witnesses: 0, ..plain() }, Some("no_witness"))]
+#[case::the_cloud_stutters(ripe(), Picture { unsure: 1, ..plain() }, Some("unsure"))]
+#[case::the_cloud_stutters_and_a_person_insists(
+    Case { allowed: true, ..ripe() }, Picture { unsure: 1, vanished: 9, ..plain() }, Some("unsure")
+)]
 #[case::four_of_ten_are_believed(ripe(), Picture { vanished: 4, ..plain() }, None)]
 #[case::five_of_ten_are_not(ripe(), Picture { vanished: 5, ..plain() }, Some("too_many"))]
 #[case::two_of_three_are_believed(ripe(), Picture { nodes: 3, vanished: 2, ..plain() }, None)]
@@ -215,6 +219,30 @@ fn some_taint() -> impl Strategy<Value = Taint> {
         .prop_map(|(key, value, effect)| taint(key, value.as_deref(), effect))
 }
 
+#[test]
+fn a_node_that_was_off_for_long_is_out_of_service_until_its_kubelet_is_back() {
+    const KEY: &str = "node.kubernetes.io/out-of-service";
+    let (plain, ours) = (node("a").build(), taint(KEY, Some("nephos-shutdown"), "NoExecute"));
+    let both = vec![taint(SHUTDOWN, None, "NoSchedule"), ours.clone()];
+    assert_eq!(taints(&plain, Sight::OutOfService), Some(both.clone()));
+    let with = |list: &[Taint]| {
+        let mut node = node("a").build();
+        node.spec.get_or_insert_default().taints = Some(list.to_vec());
+        node
+    };
+    assert_eq!(taints(&with(&both), Sight::OutOfService), None);
+    assert_eq!(
+        taints(&with(&both), Sight::NotReady(&found(Power::On))),
+        None,
+        "it boots: its pods stay away"
+    );
+    assert_eq!(taints(&with(&both), Sight::Ready), Some(vec![]));
+    let persons = taint(KEY, Some("disk-dead"), "NoExecute");
+    let theirs = with(&[taint(SHUTDOWN, None, "NoSchedule"), persons.clone()]);
+    assert_eq!(taints(&theirs, Sight::OutOfService), None, "a person said so before");
+    assert_eq!(taints(&theirs, Sight::Ready), Some(vec![persons]));
+}
+
 proptest! {
     /// Proves: LIFE-20
     #[test]
@@ -240,13 +268,13 @@ proptest! {
     #[test]
     fn no_deletion_without_proof(
         age in 0..200_u64, known in 0..200_u64, nodes in 0..50_usize, vanished in 0..50_usize,
-        witnesses in 0..3_usize, denied in 0..2_usize, budget in 0..3_usize, id: bool,
+        witnesses in 0..3_usize, denied in 0..2_usize, unsure in 0..2_usize, budget in 0..3_usize, id: bool,
     ) {
         let case = Case { age: Some(secs(age)), known_for: secs(known), has_provider_id: id, allowed: false };
-        let picture = Picture { nodes, vanished, witnesses, denied, budget };
+        let picture = Picture { nodes, vanished, witnesses, denied, unsure, budget };
         let settings = Settings::default();
         if verdict(case, picture, &settings) == Verdict::Delete {
-            prop_assert!(age >= 60 && known >= 60 && id && witnesses > 0 && denied == 0 && budget > 0);
+            prop_assert!(age >= 60 && known >= 60 && id && witnesses > 0 && denied + unsure == 0 && budget > 0);
             prop_assert!(vanished <= settings.breaker.of(nodes));
         }
     }

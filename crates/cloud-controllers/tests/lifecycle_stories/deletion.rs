@@ -1,7 +1,6 @@
-use std::sync::Arc;
 use std::time::Duration;
 
-use cloud_controllers::node_lifecycle::{Controller, Metrics, Parts, Settings};
+use cloud_controllers::node_lifecycle::Settings;
 use k8s_openapi::api::core::v1::Node;
 use provider_fake::objects::Machine;
 use provider_fake::{Config, Effect, Fault};
@@ -9,19 +8,6 @@ use testkit::{Fault as ApiFault, Verb, When, node};
 use tokio::time::sleep;
 
 use crate::stage::{Stage, secs, strict};
-
-pub(crate) fn start(stage: &mut Stage, settings: Settings) {
-    let parts = Parts {
-        client: stage.server.client_as("lifecycle"),
-        nodes: stage.nodes.clone(),
-        lookup: Arc::new(stage.loader.clone()),
-        events: stage.events.clone(),
-        clock: stage.clock.clone(),
-        metrics: Metrics::register(&mut stage.registry),
-    };
-    let (controller, stop) = (Controller::new(parts, settings), stage.stop.clone());
-    tokio::spawn(async move { controller.run(&stop).await });
-}
 
 pub(crate) fn add(stage: &Stage, name: &str) -> Node {
     stage.machine(name, "10.0.0.1");
@@ -34,7 +20,7 @@ pub(crate) async fn cluster_with(size: usize, config: Config, settings: Settings
     for number in 0..size {
         add(&stage, &format!("n{number}"));
     }
-    start(&mut stage, settings);
+    stage.start_lifecycle(settings);
     sleep(secs(300)).await;
     stage
 }
@@ -124,6 +110,22 @@ async fn one_absent_answer_is_not_enough() {
     sleep(secs(600)).await;
     assert!(stage.node("n0").is_some());
     assert!(stage.server.requests().user_agent("lifecycle").is_empty());
+}
+
+/// The list shows strangers, the question for a witness fails, and the question for the suspect meets a lie.
+#[tokio::test(start_paused = true)]
+async fn a_lie_beside_a_witness_that_the_cloud_cannot_tell_of_costs_no_node() {
+    let stage = cluster(10).await;
+    stage.world.inject(Fault::new("list_instances", Effect::Foreign)).unwrap();
+    stage.world.inject(Fault::new("get_instance", Effect::Fail).about("n1")).unwrap();
+    stage.world.inject(Fault::new("get_instance", Effect::NotFound).about("n0")).unwrap();
+    falls_silent(&stage, "n0");
+    sleep(secs(600)).await;
+    assert!(stage.node("n0").is_some());
+    assert_eq!(stage.reasons("n0"), ["NodeDeletionRefused"]);
+    stage.world.clear_faults();
+    stage.world.remove_machine("n0");
+    stage.until(secs(70), "the truth is acted upon", |stage| stage.node("n0").is_none()).await;
 }
 
 /// Proves: LIFE-22

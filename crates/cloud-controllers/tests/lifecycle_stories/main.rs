@@ -2,7 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
-mod chaos;
 mod deletion;
 mod safeguards;
 #[path = "../node_stories/stage.rs"]

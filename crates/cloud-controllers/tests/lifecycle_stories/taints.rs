@@ -1,11 +1,12 @@
+use cloud_controllers::node_lifecycle::Settings;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::core::v1::Taint;
 use provider_fake::{Effect, Fault};
 use testkit::{Fault as ApiFault, Verb, When};
 use tokio::time::sleep;
 
-use crate::deletion::{cluster, falls_silent, recovers};
-use crate::stage::secs;
+use crate::deletion::{cluster, cluster_with, falls_silent, recovers};
+use crate::stage::{Stage, secs, strict};
 
 const SHUTDOWN: &str = "node.cloudprovider.kubernetes.io/shutdown";
 
@@ -27,6 +28,27 @@ async fn a_stopped_machine_is_tainted_once_and_untainted_when_its_kubelet_is_bac
     assert!(stage.has_taint("n0", SHUTDOWN), "it boots");
     recovers(&stage, "n0");
     stage.until(secs(2), "the taint goes", |stage| !stage.has_taint("n0", SHUTDOWN)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_that_stays_off_is_declared_out_of_service_if_asked_for() {
+    const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
+    let settings = Settings { out_of_service_after: Some(secs(300)), ..Settings::default() };
+    let stage = cluster_with(3, strict(), settings).await;
+    stage.world.set_stopped("n0", true);
+    falls_silent(&stage, "n0");
+    stage.until(secs(10), "the taint", |stage| stage.has_taint("n0", SHUTDOWN)).await;
+    sleep(secs(280)).await;
+    // It is on for a moment: the count begins anew.
+    stage.world.set_stopped("n0", false);
+    sleep(secs(70)).await;
+    stage.world.set_stopped("n0", true);
+    sleep(secs(290)).await;
+    assert!(!stage.has_taint("n0", OUT_OF_SERVICE));
+    stage.until(secs(120), "five minutes off", |stage| stage.has_taint("n0", OUT_OF_SERVICE)).await;
+    recovers(&stage, "n0");
+    let free = |stage: &Stage| !stage.has_taint("n0", OUT_OF_SERVICE) && !stage.has_taint("n0", SHUTDOWN);
+    stage.until(secs(2), "both go", free).await;
 }
 
 /// Proves: LIFE-6

@@ -6,7 +6,6 @@ use provider_fake::{Effect, Fault};
 use testkit::{Verb, node};
 use tokio::time::sleep;
 
-use crate::initialise::start;
 use crate::stage::{Stage, secs, strict};
 
 const ZONE: &str = "topology.kubernetes.io/zone";
@@ -29,7 +28,7 @@ fn stage_with(policy: Policy) -> Stage {
             .ready()
             .build(),
     );
-    start(&mut stage, Settings { labels: policy, ..Settings::default() });
+    stage.start_node(Settings { labels: policy, ..Settings::default() });
     stage
 }
 

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use super::super::urgency::Urgency;
 use super::cache::{Cache, Key};
+use super::rhythm::Rhythm;
 
 /// Where a caller hears its answer.
 pub(super) type Hears = oneshot::Receiver<Arc<Existence>>;
@@ -22,6 +23,7 @@ pub(super) struct Number(u64);
 #[derive(Debug)]
 pub(super) struct Desk {
     pub(super) cache: Cache,
+    pub(super) rhythm: Rhythm,
     batches: HashMap<Number, Batch>,
     next: u64,
     /// By [`Urgency::rank`]: the batch that single questions are gathered in.
@@ -35,6 +37,7 @@ pub(super) struct Desk {
 struct Batch {
     urgency: Urgency,
     questions: Vec<Question>,
+    last_question: Instant,
     started: Option<Instant>,
     full: Arc<Notify>,
 }
@@ -66,6 +69,7 @@ impl Desk {
     pub(super) fn new(keep: Duration, most: usize, now: Instant) -> Self {
         Self {
             cache: Cache::new(keep, most, now),
+            rhythm: Rhythm::default(),
             batches: HashMap::new(),
             next: 0,
             gathering: [None; 4],
@@ -99,29 +103,37 @@ impl Desk {
         node: NodeRef,
         urgency: Urgency,
         most: usize,
+        now: Instant,
     ) -> (Hears, Option<Opened>) {
         let (number, opened) = if let Some(number) = self.gathering[urgency.rank()] {
             (number, None)
         } else {
-            let opened = self.open(urgency);
+            let opened = self.open(urgency, now);
             (opened.number, Some(opened))
         };
         self.gathering[urgency.rank()] = Some(number);
         let hears = self.ask(number, key, node);
-        if let Some(batch) = self.batches.get(&number)
-            && batch.questions.len() >= most
-        {
-            batch.full.notify_one();
-            self.gathering[urgency.rank()] = None;
+        if let Some(batch) = self.batches.get_mut(&number) {
+            batch.last_question = now;
+            if batch.questions.len() >= most {
+                batch.full.notify_one();
+                self.gathering[urgency.rank()] = None;
+            }
         }
         (hears, opened)
     }
 
     /// Opens a batch.
-    pub(super) fn open(&mut self, urgency: Urgency) -> Opened {
+    pub(super) fn open(&mut self, urgency: Urgency, now: Instant) -> Opened {
         let (number, full) = (Number(self.next), Arc::new(Notify::new()));
         self.next += 1;
-        let batch = Batch { urgency, questions: Vec::new(), started: None, full: Arc::clone(&full) };
+        let batch = Batch {
+            urgency,
+            questions: Vec::new(),
+            last_question: now,
+            started: None,
+            full: Arc::clone(&full),
+        };
         self.batches.insert(number, batch);
         Opened { number, full }
     }
@@ -139,6 +151,11 @@ impl Desk {
     /// How many questions a batch has.
     pub(super) fn size(&self, number: Number) -> usize {
         self.batches.get(&number).map_or(0, |batch| batch.questions.len())
+    }
+
+    /// When the last question of a batch came; `None` if there is no such batch.
+    pub(super) fn last_question(&self, number: Number) -> Option<Instant> {
+        self.batches.get(&number).map(|batch| batch.last_question)
     }
 
     /// How many batches are at the cloud.

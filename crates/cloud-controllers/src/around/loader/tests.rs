@@ -6,7 +6,7 @@ use cloud_provider::{Decision, Evidence, Instance, ProviderId};
 use controller_kit::random::Randomness;
 use futures::future::join_all;
 use tokio::task::{JoinSet, yield_now};
-use tokio::time::{advance, timeout};
+use tokio::time::{advance, sleep, timeout};
 
 use super::super::budget::{self, Budget};
 use super::super::metrics::Metrics;
@@ -157,7 +157,7 @@ async fn a_thousand_single_questions_are_two_calls_of_five_hundred() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_few_questions_go_together_when_the_window_is_over() {
+async fn a_few_questions_go_together_when_nobody_has_asked_for_a_moment() {
     let provider = Scripted::new(Says::Found);
     let loader = loader(&provider);
     let late = async {
@@ -168,7 +168,7 @@ async fn a_few_questions_go_together_when_the_window_is_over() {
     let (a, b, c) = tokio::join!(loader.one(&a, Urgency::Refresh), loader.one(&b, Urgency::Refresh), late);
     assert!(is(&a, "a") && is(&b, "b") && is(&c, "c"));
     let names = ["a", "b", "c"].map(String::from).to_vec();
-    assert_eq!(provider.seen(), [Seen { at: ms(20), names, freshness: Freshness::Recent }]);
+    assert_eq!(provider.seen(), [Seen { at: ms(35), names, freshness: Freshness::Recent }]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -178,18 +178,44 @@ async fn while_a_look_up_is_under_way_questions_gather_until_it_ends() {
     let trickle = nodes.iter().enumerate().map(|(i, node)| {
         let loader = &loader;
         async move {
-            sleep(ms(30 * i as u64)).await;
+            sleep(ms(50 * i as u64)).await;
             loader.one(node, Urgency::Initialise).await
         }
     });
     assert!(join_all(trickle).await.iter().all(|answer| matches!(**answer, Existence::Found(_))));
-    // The first goes alone at 20 ms; what comes before its answer at 220 ms goes together; the rest after that.
-    assert_eq!(provider.sizes(), [1, 7, 3]);
-    assert_eq!(provider.seen()[1].at, ms(220));
+    // The first goes alone at 20 ms; what comes before its answer at 220 ms goes together, 40 ms after the last of them;
+    // the rest never leaves the 80 ms that are now waited for.
+    assert_eq!(provider.sizes(), [1, 4, 6]);
+    assert_eq!((provider.seen()[1].at, provider.seen()[2].at), (ms(240), ms(580)));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_look_up_that_hangs_delays_the_others_by_a_second_and_no_more() {
+async fn a_crowd_is_gathered_and_its_last_is_not_kept_waiting() {
+    let provider = Scripted::new(Says::Found).slow(ms(100));
+    let (loader, nodes) = (loader(&provider), nodes(1000));
+    let crowd = (0_u64..).zip(&nodes).map(|(i, node)| {
+        let loader = &loader;
+        async move {
+            sleep(ms(6 * i)).await;
+            let asked = Instant::now();
+            let answer = loader.one(node, Urgency::Initialise).await;
+            assert!(is(&answer, &node.name));
+            asked.elapsed()
+        }
+    });
+    let waits = join_all(crowd).await;
+    assert!(provider.sizes().len() <= 5, "{:?}", provider.sizes());
+    assert!(*waits.last().unwrap() <= ms(420), "{:?}", waits.last());
+    assert!(*waits.iter().max().unwrap() <= ms(2100), "{:?}", waits.iter().max());
+    // And a single one, later, is a single one again.
+    sleep(ms(5000)).await;
+    let asked = Instant::now();
+    loader.one(&node("late"), Urgency::Initialise).await;
+    assert_eq!(asked.elapsed(), ms(120));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_look_up_that_hangs_delays_the_others_by_two_seconds_and_no_more() {
     let provider = Scripted::new(Says::Hang);
     let loader = loader(&provider);
     let (a, b) = (node("a"), node("b"));
@@ -200,7 +226,7 @@ async fn a_look_up_that_hangs_delays_the_others_by_a_second_and_no_more() {
     };
     let (hung, other) = tokio::join!(loader.one(&a, Urgency::Initialise), other);
     assert!(is(&other, "b"));
-    assert_eq!(provider.seen()[1].at, ms(1100));
+    assert_eq!(provider.seen()[1].at, ms(2100));
     assert_eq!(
         reason(&hung),
         "looking up 1 nodes: waiting for the cloud to answer lookup_instances: nothing came within 60s"

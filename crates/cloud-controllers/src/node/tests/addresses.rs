@@ -2,7 +2,7 @@ use k8s_openapi::api::core::v1::NodeAddress;
 use proptest::prelude::*;
 use rstest::rstest;
 
-use crate::node::addresses::{same_meaning, sift, wanted};
+use crate::node::addresses::{Nets, same_meaning, sift, wanted};
 use crate::node::node_ip::{NodeIpError, choose, parse, parse_ip};
 
 /// `InternalIP=10.0.0.1 Hostname=a`.
@@ -96,7 +96,7 @@ fn a_kubelets_wish_chooses_among_the_clouds_addresses(
     #[case] cloud: &str,
     #[case] expected: &str,
 ) {
-    assert_eq!(wanted(&list(cloud), &[], Some(annotation)), Ok(Some(list(expected))));
+    assert_eq!(wanted(&list(cloud), &Nets::default(), &[], Some(annotation)), Ok(Some(list(expected))));
 }
 
 /// Proves: NODE-30, NODE-32
@@ -106,7 +106,10 @@ fn a_kubelets_wish_chooses_among_the_clouds_addresses(
 #[case("10.1.1.1", "")]
 #[case("10.1.1.1", "InternalIP=nonsense")]
 fn a_wish_that_the_cloud_does_not_know_is_an_error(#[case] annotation: &str, #[case] cloud: &str) {
-    assert!(matches!(wanted(&list(cloud), &[], Some(annotation)), Err(NodeIpError::NotInCloud(_))));
+    assert!(matches!(
+        wanted(&list(cloud), &Nets::default(), &[], Some(annotation)),
+        Err(NodeIpError::NotInCloud(_))
+    ));
 }
 
 /// Proves: NODE-29
@@ -132,7 +135,7 @@ fn without_a_wish_the_clouds_list_is_taken(
     #[case] current: &str,
     #[case] expected: Option<&str>,
 ) {
-    assert_eq!(wanted(&list(cloud), &list(current), None), Ok(expected.map(list)));
+    assert_eq!(wanted(&list(cloud), &Nets::default(), &list(current), None), Ok(expected.map(list)));
 }
 
 #[test]
@@ -140,7 +143,7 @@ fn what_cannot_be_an_address_is_left_out_with_the_reason() {
     let cloud = list(
         "InternalIP=10.0.0.1 InternalIP=10.0.0.1 InternalIP=ten ExternalIP= Rack=7 InternalIP=0.0.0.0 Hostname=a",
     );
-    let (kept, dropped) = sift(&cloud);
+    let (kept, dropped) = sift(&cloud, &Nets::default());
     assert_eq!(kept, list("InternalIP=10.0.0.1 Hostname=a"));
     let reasons: Vec<&str> = dropped.iter().map(|each| each.why).collect();
     assert_eq!(
@@ -153,6 +156,26 @@ fn what_cannot_be_an_address_is_left_out_with_the_reason() {
             "no node can be reached by it"
         ]
     );
+}
+
+#[test]
+fn addresses_are_taken_from_the_networks_that_are_named() {
+    let cloud =
+        list("InternalIP=10.0.0.1 InternalIP=172.17.0.1 ExternalIP=8.8.4.4 InternalIP=fd00::1 Hostname=a");
+    let nets = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect::<Vec<_>>();
+    let kept =
+        |only: &[&str], except: &[&str]| sift(&cloud, &Nets { only: nets(only), except: nets(except) }).0;
+    assert_eq!(kept(&[], &[]), cloud);
+    assert_eq!(
+        kept(&[], &["172.17.0.0/16"]),
+        list("InternalIP=10.0.0.1 ExternalIP=8.8.4.4 InternalIP=fd00::1 Hostname=a")
+    );
+    assert_eq!(
+        kept(&["10.0.0.0/8", "fd00::/8"], &[]),
+        list("InternalIP=10.0.0.1 InternalIP=fd00::1 Hostname=a"),
+        "a name is in no network"
+    );
+    assert_eq!(kept(&["10.0.0.0/8"], &["10.0.0.0/24"]), list("Hostname=a"));
 }
 
 #[rstest]

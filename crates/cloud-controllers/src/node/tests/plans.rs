@@ -6,6 +6,7 @@ use testkit::node;
 
 use super::addresses::list;
 use super::labels::instance;
+use crate::node::addresses::Nets;
 use crate::node::labels::Policy;
 use crate::node::plan::{Change, Note, Plan, Refusal, initialise, is_uninitialised, mirror, refresh};
 
@@ -36,7 +37,7 @@ fn a_new_node_gets_addresses_provider_id_and_labels_and_loses_its_taint() {
     let cloud =
         instance().of_type("m1").located("z", "r").address("InternalIP", "10.0.0.7").label("rack", "7");
     let new = node("a").uninitialized().hostname("a").build();
-    let plan = initialise(&new, &cloud).unwrap();
+    let plan = initialise(&new, &cloud, &Nets::default()).unwrap();
     let expected = [
         Change::Addresses(list("InternalIP=10.0.0.7 Hostname=a")),
         Change::ProviderId("fake://a".into()),
@@ -73,7 +74,7 @@ fn every_taint_of_the_key_goes_and_the_others_keep_their_order() {
         .provider_id("fake://a")
         .build();
     new.metadata.resource_version = Some("7".into());
-    let patch = initialise(&new, &instance()).unwrap().object_patch(&new).unwrap().unwrap();
+    let patch = initialise(&new, &instance(), &Nets::default()).unwrap().object_patch(&new).unwrap().unwrap();
     let expected = json!({
         "metadata": {"resourceVersion": "7"},
         "spec": {"taints": [
@@ -83,7 +84,8 @@ fn every_taint_of_the_key_goes_and_the_others_keep_their_order() {
     assert_eq!(patch.body(), expected);
     let mut only = node("a").uninitialized().provider_id("fake://a").build();
     only.metadata.resource_version = Some("7".into());
-    let patch = initialise(&only, &instance()).unwrap().object_patch(&only).unwrap().unwrap();
+    let patch =
+        initialise(&only, &instance(), &Nets::default()).unwrap().object_patch(&only).unwrap().unwrap();
     assert_eq!(patch.body()["spec"]["taints"], json!([]));
 }
 
@@ -91,17 +93,17 @@ fn every_taint_of_the_key_goes_and_the_others_keep_their_order() {
 #[test]
 fn a_provider_id_that_is_there_is_never_changed() {
     let new = node("a").uninitialized().provider_id("fake://other").build();
-    assert_eq!(initialise(&new, &instance()).unwrap().changes, [Change::Untaint]);
+    assert_eq!(initialise(&new, &instance(), &Nets::default()).unwrap().changes, [Change::Untaint]);
 }
 
 /// Proves: NODE-36
 #[test]
 fn an_instance_without_a_provider_id_will_do_only_where_the_node_has_one() {
     let nameless = Instance::unnamed();
-    let refused = initialise(&node("a").uninitialized().build(), &nameless).unwrap_err();
+    let refused = initialise(&node("a").uninitialized().build(), &nameless, &Nets::default()).unwrap_err();
     assert_eq!(refused, Refusal::NoProviderId("a".into()));
     let with = node("a").uninitialized().provider_id("fake://a").build();
-    assert_eq!(initialise(&with, &nameless).unwrap().changes, [Change::Untaint]);
+    assert_eq!(initialise(&with, &nameless, &Nets::default()).unwrap().changes, [Change::Untaint]);
 }
 
 /// Proves: NODE-20, NODE-32
@@ -110,7 +112,7 @@ fn a_node_ip_that_the_cloud_does_not_know_keeps_the_taint() {
     let cloud = instance().address("InternalIP", "10.0.0.7");
     for wish in ["10.9.9.9", "10.0.0.7,fd01::1", "nonsense"] {
         let new = node("a").uninitialized().provided_node_ip(wish).build();
-        let refused = initialise(&new, &cloud).unwrap_err();
+        let refused = initialise(&new, &cloud, &Nets::default()).unwrap_err();
         assert_eq!(refused.to_string(), "provided node ip for node \"a\" is not valid");
     }
 }
@@ -120,7 +122,7 @@ fn a_node_ip_that_the_cloud_does_not_know_keeps_the_taint() {
 fn a_refresh_keeps_addresses_that_it_cannot_choose_and_still_sets_labels() {
     let old = node("a").internal_ip("10.0.0.1").provided_node_ip("10.9.9.9").provider_id("fake://a").build();
     let cloud = instance().address("InternalIP", "10.0.0.7").located("z", "");
-    let plan = refresh(&old, &cloud, Policy::Reconcile);
+    let plan = refresh(&old, &cloud, &Nets::default(), Policy::Reconcile);
     let expected =
         [label("failure-domain.beta.kubernetes.io/zone", "z"), label("topology.kubernetes.io/zone", "z")];
     assert_eq!(plan.changes, expected);
@@ -136,12 +138,12 @@ fn a_refresh_of_a_true_dual_stack_node_changes_nothing() {
         .hostname("a")
         .build();
     let cloud = instance().address("InternalIP", "10.0.0.1").address("InternalIP", "fd01::1");
-    assert_eq!(refresh(&old, &cloud, Policy::SetOnce), Plan::default());
+    assert_eq!(refresh(&old, &cloud, &Nets::default(), Policy::SetOnce), Plan::default());
 }
 
 #[test]
 fn a_refresh_fills_in_a_provider_id_that_was_never_set() {
-    let plan = refresh(&node("a").build(), &instance(), Policy::SetOnce);
+    let plan = refresh(&node("a").build(), &instance(), &Nets::default(), Policy::SetOnce);
     assert_eq!(plan.changes, [Change::ProviderId("fake://a".into())]);
 }
 
@@ -186,14 +188,14 @@ proptest! {
         let policy = if reconcile { Policy::Reconcile } else { Policy::SetOnce };
         let mut cloud = instance().located(zone, "r").label("rack", "7");
         cloud.addresses = addresses;
-        if is_uninitialised(&node) && let Ok(plan) = initialise(&node, &cloud) {
+        if is_uninitialised(&node) && let Ok(plan) = initialise(&node, &cloud, &Nets::default()) {
             apply(&mut node, &plan);
             prop_assert!(!is_uninitialised(&node));
-            prop_assert!(initialise(&node, &cloud).unwrap().is_empty());
+            prop_assert!(initialise(&node, &cloud, &Nets::default()).unwrap().is_empty());
         }
-        let plan = refresh(&node, &cloud, policy);
+        let plan = refresh(&node, &cloud, &Nets::default(), policy);
         apply(&mut node, &plan);
-        let again = refresh(&node, &cloud, policy);
+        let again = refresh(&node, &cloud, &Nets::default(), policy);
         prop_assert!(again.is_empty(), "{:?} after {:?}", again, plan);
         prop_assert!(mirror(&node, policy).is_empty());
     }
