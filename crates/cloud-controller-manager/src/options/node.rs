@@ -2,8 +2,10 @@
 
 use clap::{Args, ValueEnum};
 use cloud_controllers::node::Settings;
+use cloud_controllers::node::addresses::Nets;
 use cloud_controllers::node::labels::Policy;
 use controller_kit::flags::GoDuration;
+use ipnet::IpNet;
 
 /// Flags of the node controller.
 #[derive(Debug, Clone, Args)]
@@ -23,6 +25,16 @@ pub struct NodeOptions {
     /// them as they are, as the Go implementation does; reconcile keeps them as the cloud says.
     #[arg(long, value_enum, default_value_t = LabelPolicy::SetOnce, value_name = "POLICY")]
     pub node_label_policy: LabelPolicy,
+
+    /// Networks (CIDRs, separated by commas) that the IP addresses of nodes are taken from, whatever else the cloud knows
+    /// of a machine. Empty for all.
+    #[arg(long, value_delimiter = ',', value_name = "CIDR,...")]
+    pub node_address_cidrs: Vec<IpNet>,
+
+    /// Networks (CIDRs, separated by commas) that no IP address of a node is taken from: those of a container network's
+    /// own interfaces, for example.
+    #[arg(long, value_delimiter = ',', value_name = "CIDR,...")]
+    pub node_address_excluded_cidrs: Vec<IpNet>,
 
     /// How long a node that could not be initialised waits at most before the next try.
     #[arg(long, default_value = "1m0s", value_name = "DURATION")]
@@ -71,6 +83,11 @@ impl NodeOptions {
         let retry_max = self.node_sync_retry_max.get();
         Ok(Settings {
             workers,
+            waiting: defaults.waiting,
+            nets: Nets {
+                only: self.node_address_cidrs.clone(),
+                except: self.node_address_excluded_cidrs.clone(),
+            },
             refresh_period: self.node_status_update_frequency.get(),
             refresh_writers: if writers == 0 { workers } else { writers },
             labels: match self.node_label_policy {

@@ -74,6 +74,12 @@ pub struct NodeLifecycleOptions {
           default_missing_value = "true", action = clap::ArgAction::Set, value_name = "BOOL")]
     pub node_deletion_without_provider_id: bool,
 
+    /// After how long of being off, by the cloud's word at every look-up, a node gets the taint
+    /// node.kubernetes.io/out-of-service, so that Kubernetes moves its pods and detaches its volumes. The taint goes when
+    /// the node is ready again. 0 for never.
+    #[arg(long, default_value = "0s", value_name = "DURATION")]
+    pub node_out_of_service_after: GoDuration,
+
     /// Who overrides budget and breaker, and why, in words that stand in the log with each deletion. For a single node, set
     /// its annotation nephos/allow-deletion=true instead.
     #[arg(long, default_value = "", hide_default_value = true, value_name = "WHO AND WHY")]
@@ -109,6 +115,7 @@ impl NodeLifecycleOptions {
                 DeletionPolicy::Taint => Policy::Taint,
                 DeletionPolicy::Report => Policy::Report,
             },
+            out_of_service_after: Some(self.node_out_of_service_after.get()).filter(|after| !after.is_zero()),
             budget: Budget {
                 window: self.node_deletion_budget_window.get(),
                 count: self.node_deletion_budget,
