@@ -1,0 +1,312 @@
+//! A site as a stand-in for the conformance suite: an inventory and a data plane in the process, in virtual time.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use cloud_provider::load_balancer::Protocol;
+use cloud_provider::ownership::{CLUSTER_TAG, OWNER_TAG};
+use cloud_provider::well_known::address_types::{HOSTNAME, INTERNAL_IP};
+use cloud_provider::{Cloud, CloudConfig, Context, Error};
+use provider_local::NAME;
+use provider_local::config::Config;
+use provider_local::intent::{self, Affinity, Intent};
+use provider_local::inventory::Source;
+use provider_local::pool::Range;
+use provider_local::provider::cloud_from;
+use testkit::conformance::Time;
+use testkit::conformance::stand_in::{
+    Aim, Balancer, Contents, Control, Count, Detail, Fault, Foreign, Instance, Manners, Object, Seed,
+    StandIn, unsupported,
+};
+
+use super::plane::HeldPlane;
+use super::trouble::{Course, Trouble};
+
+const CONFIG: &str = "
+site: lab
+inventory: inventory.yaml
+pools:
+- name: lan
+  addresses: [192.0.2.16/28, 198.51.100.10-198.51.100.90, '2001:db8::10-2001:db8::80']
+";
+
+const BROKEN: &str = "
+pools:
+- name: lan
+  addresses: [192.0.2.0/28]
+- name: wan
+  addresses: [192.0.2.10-192.0.2.20]
+";
+
+/// The balancer that has every address.
+const GREEDY: &str = "greedy";
+
+/// A site, standing in for a cloud.
+pub(crate) struct Site {
+    numbers: AtomicU64,
+    scene: Mutex<Option<Scene>>,
+}
+
+/// What a reset sets up.
+#[derive(Clone)]
+struct Scene {
+    machines: Machines,
+    plane: HeldPlane,
+    trouble: Trouble,
+}
+
+/// The machines of the site, and the inventory that lists them.
+#[derive(Clone)]
+struct Machines {
+    listed: Arc<Mutex<Vec<(Instance, bool)>>>,
+    trouble: Trouble,
+}
+
+#[async_trait]
+impl Source for Machines {
+    fn place(&self) -> String {
+        "inventory.yaml".to_owned()
+    }
+
+    async fn read(&self) -> io::Result<Vec<u8>> {
+        let course = self.trouble.read().await?;
+        self.trouble.travel().await;
+        Ok(match course {
+            Course::Straight => self.text().into_bytes(),
+            Course::Empty => b"machines: []".to_vec(),
+            Course::Garble => b"machines: [{name".to_vec(),
+            Course::LoseAnswer => return Err(io::ErrorKind::ConnectionReset.into()),
+        })
+    }
+}
+
+impl Machines {
+    fn text(&self) -> String {
+        let listed = self.listed.lock().unwrap();
+        let machine = |(machine, stopped): &(Instance, bool)| {
+            let addresses: Vec<_> =
+                machine.addresses.iter().map(|(type_, text)| format!("{type_}: {text}")).collect();
+            format!(
+                "- {{name: {}, id: {}, zone: {}, region: {}, type: {}, state: {}, addresses: [{{{}}}]}}\n",
+                machine.name,
+                id_of(machine),
+                machine.zone,
+                machine.region,
+                machine.instance_type,
+                if *stopped { "stopped" } else { "running" },
+                addresses.join("}, {"),
+            )
+        };
+        format!("machines:\n{}", listed.iter().map(machine).collect::<String>())
+    }
+}
+
+fn id_of(machine: &Instance) -> &str {
+    machine.provider_id.rsplit('/').next().unwrap()
+}
+
+impl Site {
+    /// In the process, in virtual time.
+    pub(crate) fn in_process() -> Arc<dyn StandIn> {
+        Arc::new(Self { numbers: AtomicU64::new(0), scene: Mutex::new(None) })
+    }
+
+    fn scene(&self) -> Scene {
+        self.scene.lock().unwrap().clone().expect("the suite resets before it asks for anything")
+    }
+
+    /// Changes the intent behind the provider's back.
+    fn edit(&self, change: impl FnOnce(&mut Intent)) {
+        let scene = self.scene();
+        let mut held = scene.plane.held.lock().unwrap();
+        change(&mut held);
+        held.revision += 1;
+    }
+}
+
+#[async_trait]
+impl StandIn for Site {
+    fn provider(&self) -> &str {
+        NAME
+    }
+
+    fn title(&self) -> String {
+        "an inventory and a data plane in the process".to_owned()
+    }
+
+    fn time(&self) -> Time {
+        Time::Virtual
+    }
+
+    async fn reset(&self, manners: Manners) -> Control<()> {
+        if !manners.construction.is_zero() {
+            return unsupported("builds a balancer at once");
+        }
+        if !manners.lag.is_zero() {
+            return unsupported("shows an intent as soon as it is in force");
+        }
+        let trouble = Trouble::with_latency(manners.latency);
+        let machines = Machines { listed: Arc::default(), trouble: trouble.clone() };
+        let plane = HeldPlane::new(trouble.clone());
+        *self.scene.lock().unwrap() = Some(Scene { machines, plane, trouble });
+        Ok(())
+    }
+
+    async fn build(&self, context: Context) -> Result<Cloud, Error> {
+        let scene = self.scene();
+        let config = Config::of(context.config.as_ref())?;
+        cloud_from(&config, &context, Some(Arc::new(scene.plane)), Some(Arc::new(scene.machines))).await
+    }
+
+    async fn calls(&self) -> Count {
+        self.scene().trouble.count()
+    }
+
+    async fn contents(&self) -> Control<Contents> {
+        let intent = self.scene().plane.held.lock().unwrap().clone();
+        Ok(Contents {
+            objects: intent.balancers.iter().map(|(uid, balancer)| object(uid, balancer)).collect(),
+        })
+    }
+
+    fn config(&self) -> Option<CloudConfig> {
+        Some(CloudConfig::from_bytes("local.yaml", CONFIG))
+    }
+
+    fn broken_config(&self) -> Control<CloudConfig> {
+        Ok(CloudConfig::from_bytes(PathBuf::from("/etc/nephos/broken-local.yaml"), BROKEN))
+    }
+
+    fn annotation(&self) -> Control<(String, String)> {
+        Ok(("local.nephos/idle-timeout".to_owned(), "42s".to_owned()))
+    }
+
+    async fn start_instance(&self, seed: &Seed) -> Control<Instance> {
+        let scene = self.scene();
+        let mut listed = scene.machines.listed.lock().unwrap();
+        if listed.iter().any(|(machine, _)| machine.name == seed.name) {
+            return unsupported("keeps an inventory, which refuses two machines of one name");
+        }
+        let number = self.numbers.fetch_add(1, Ordering::Relaxed);
+        let machine = Instance {
+            provider_id: format!("{NAME}://lab/m-{number:05}"),
+            name: seed.name.clone(),
+            instance_type: "shelf".to_owned(),
+            zone: format!("rack-{}", seed.zone % 3),
+            region: "lab".to_owned(),
+            addresses: vec![
+                (INTERNAL_IP.to_owned(), format!("10.0.{}.{}", number / 250 % 250, number % 250 + 1)),
+                (HOSTNAME.to_owned(), seed.name.clone()),
+            ],
+        };
+        listed.push((machine.clone(), false));
+        Ok(machine)
+    }
+
+    async fn stop_instance(&self, instance: &Instance) -> Control<()> {
+        let scene = self.scene();
+        let mut listed = scene.machines.listed.lock().unwrap();
+        listed.iter_mut().find(|(machine, _)| machine == instance).expect("it was started").1 = true;
+        Ok(())
+    }
+
+    async fn delete_instance(&self, instance: &Instance) -> Control<()> {
+        self.scene().machines.listed.lock().unwrap().retain(|(machine, _)| machine != instance);
+        Ok(())
+    }
+
+    async fn plant(&self, foreign: &Foreign) -> Control<String> {
+        let Foreign::Balancer { name, cluster } = foreign else { return unsupported("has only balancers") };
+        let balancer = foreign_balancer(name, cluster.clone(), ["198.51.100.77".parse().unwrap()].into());
+        self.edit(|intent| drop(intent.balancers.insert(name.clone(), balancer)));
+        Ok(name.clone())
+    }
+
+    async fn remove(&self, object: &str) -> Control<()> {
+        self.edit(|intent| assert!(intent.balancers.remove(object).is_some(), "{object} is not there"));
+        Ok(())
+    }
+
+    async fn tamper(&self, balancer: &str) -> Control<()> {
+        self.edit(|intent| {
+            let held = intent.balancers.get_mut(balancer).expect("it was shown");
+            held.ports.pop_last();
+        });
+        Ok(())
+    }
+
+    async fn inject(&self, fault: Fault, aim: Aim) -> Control<()> {
+        match fault {
+            Fault::Throttled(_) => unsupported("is on this machine, and throttles nobody"),
+            Fault::QuotaExceeded => {
+                // What runs out here is addresses.
+                let config = Config::of(self.config().as_ref()).unwrap();
+                let ranges = config.pools.iter().flat_map(|pool| &pool.ranges);
+                let all = ranges.flat_map(Range::addresses).collect();
+                self.edit(|intent| {
+                    drop(intent.balancers.insert(GREEDY.to_owned(), foreign_balancer(GREEDY, None, all)))
+                });
+                Ok(())
+            }
+            _ => {
+                self.scene().trouble.arm(fault, aim);
+                Ok(())
+            }
+        }
+    }
+
+    async fn heal(&self) {
+        self.scene().trouble.clear();
+        self.edit(|intent| drop(intent.balancers.remove(GREEDY)));
+    }
+}
+
+/// A balancer that is not ours, at these addresses.
+fn foreign_balancer(name: &str, cluster: Option<String>, addresses: BTreeSet<IpAddr>) -> intent::Balancer {
+    // Two of them may be at one address, so each has a port of its own.
+    let port = u16::try_from(4000 + name.len()).unwrap();
+    intent::Balancer {
+        cluster,
+        namespace: "elsewhere".to_owned(),
+        name: name.to_owned(),
+        addresses,
+        ports: [(intent::PortKey::tcp(port), intent::Port::default())].into(),
+        settings: intent::Settings::default(),
+    }
+}
+
+/// A balancer of the intent in the suite's words.
+fn object(uid: &str, balancer: &intent::Balancer) -> Object {
+    let owner = (OWNER_TAG.to_owned(), uid.to_owned());
+    let cluster = balancer.cluster.iter().map(|cluster| (CLUSTER_TAG.to_owned(), cluster.clone()));
+    let listeners = balancer.ports.iter().map(|(key, port)| {
+        let protocol = match key.protocol {
+            intent::Protocol::Tcp => Protocol::Tcp,
+            intent::Protocol::Udp => Protocol::Udp,
+        };
+        (protocol, key.port, port.backends.iter().next().map(|backend| backend.port))
+    });
+    let backends = balancer.ports.values().flat_map(|port| &port.backends);
+    Object {
+        kind: "load balancer".to_owned(),
+        id: uid.to_owned(),
+        name: uid.to_owned(),
+        tags: Some(cluster.chain([owner]).collect()),
+        detail: Detail::Balancer(Balancer {
+            addresses: balancer.addresses.iter().map(ToString::to_string).collect(),
+            listeners: listeners.collect(),
+            backends: backends.map(|backend| backend.node.clone()).collect(),
+            source_ranges: balancer.settings.source_ranges.clone(),
+            affinity: match balancer.settings.affinity {
+                Affinity::None => None,
+                Affinity::ClientIp { timeout } => Some(timeout.as_secs()),
+            },
+        }),
+        bytes: serde_json::to_string(balancer).unwrap(),
+    }
+}
