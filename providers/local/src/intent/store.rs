@@ -57,6 +57,17 @@ impl Store {
         self.replace(intent).map_err(|error| StoreError::Write(self.path.clone(), error))
     }
 
+    /// Puts the file aside under another name, which it tells: a person may want to look at it.
+    pub fn put_aside(&self) -> Result<PathBuf, StoreError> {
+        let mut name = self.path.clone().into_os_string();
+        name.push(".unusable");
+        let aside = PathBuf::from(name);
+        match fs::rename(&self.path, &aside) {
+            Ok(()) => Ok(aside),
+            Err(error) => Err(StoreError::Write(aside, error)),
+        }
+    }
+
     fn replace(&self, intent: &Intent) -> io::Result<()> {
         let directory = match self.path.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
