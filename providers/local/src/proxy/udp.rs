@@ -6,6 +6,8 @@ use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
+use socket2::{SockAddr, SockRef};
+use tokio::io::Interest;
 use tokio::net::UdpSocket;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -21,6 +23,8 @@ use crate::intent::Settings;
 
 /// So many datagrams are forwarded before others have their turn.
 const BURST: usize = 64;
+/// So many backends are tried for one datagram.
+const ATTEMPTS: usize = 3;
 
 /// One address and port and the clients that use it.
 struct Exchange {
@@ -32,6 +36,8 @@ struct Exchange {
 /// One client's way to one backend.
 struct Session {
     client: SocketAddr,
+    /// The client, as the system wants it.
+    address: SockAddr,
     upstream: UdpSocket,
     backend: Claim,
     /// How good the backend was when it was chosen.
@@ -75,6 +81,7 @@ impl Exchange {
         }
     }
 
+    /// Sends one datagram on. A backend that turns out to be gone is left, and the datagram goes to the next.
     fn forward(
         self: &Arc<Self>,
         datagram: &[u8],
@@ -84,34 +91,43 @@ impl Exchange {
         stop: &CancellationToken,
     ) {
         let counters = &self.door.scope.counters;
-        let known = lock(&self.sessions).get(&client).cloned();
-        let session = match known {
-            Some(session) if session.is_good() && allows(settings, client.ip()) => session,
-            known => {
-                if let Some(session) = known {
-                    session.over.cancel();
-                    self.forget(&session);
+        for _ in 0..ATTEMPTS {
+            let Some(session) = self.session(client, settings, tasks, stop) else { return };
+            session.activity.note();
+            // Sent past the runtime, which would first have to learn that a new socket can be written to: a socket that
+            // does not block loses the datagram if it is full, as UDP may.
+            match SockRef::from(&session.upstream).send(datagram) {
+                Ok(count) => {
+                    counters.received.fetch_add(count as u64, Ordering::Relaxed);
+                    return;
                 }
-                let Some(session) = self.begin(client, settings) else { return };
-                lock(&self.sessions).insert(client, Arc::clone(&session));
-                let answers = Arc::clone(self).answer(Arc::clone(&session), stop.clone());
-                tasks.spawn(answers);
-                session
-            }
-        };
-        session.activity.note();
-        match session.upstream.try_send(datagram) {
-            Ok(count) => {
-                counters.received.fetch_add(count as u64, Ordering::Relaxed);
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                counters.dropped.fetch_add(1, Ordering::Relaxed);
-            }
-            Err(error) => {
-                counters.dropped.fetch_add(1, Ordering::Relaxed);
-                session.fail(&error);
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) => session.fail(&error),
             }
         }
+        counters.dropped.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The client's session if it still leads somewhere, else a new one.
+    fn session(
+        self: &Arc<Self>,
+        client: SocketAddr,
+        settings: &Settings,
+        tasks: &TaskTracker,
+        stop: &CancellationToken,
+    ) -> Option<Arc<Session>> {
+        let known = lock(&self.sessions).get(&client).cloned();
+        if let Some(session) = known {
+            if session.is_good() && allows(settings, client.ip()) {
+                return Some(session);
+            }
+            session.over.cancel();
+            self.forget(&session);
+        }
+        let session = self.begin(client, settings)?;
+        lock(&self.sessions).insert(client, Arc::clone(&session));
+        tasks.spawn(Arc::clone(self).answer(Arc::clone(&session), stop.clone()));
+        Some(session)
     }
 
     /// A new session; `None` if the client is not let in or nobody serves.
@@ -131,6 +147,7 @@ impl Exchange {
         };
         Some(Arc::new(Session {
             client,
+            address: client.into(),
             upstream,
             standing: backend.standing(Instant::now()),
             backend,
@@ -150,7 +167,7 @@ impl Exchange {
                 () = session.over.cancelled() => break,
                 () = session.backend.cut.cancelled() => break,
                 () = session.activity.ceases_for(timeout) => break,
-                ready = session.upstream.readable() => if ready.is_err() { break },
+                ready = session.upstream.ready(Interest::READABLE | Interest::ERROR) => if ready.is_err() { break },
             }
             if let Err(error) = self.give_out(&session) {
                 session.fail(&error);
@@ -163,10 +180,16 @@ impl Exchange {
 
     fn give_out(&self, session: &Session) -> io::Result<()> {
         let counters = &self.door.scope.counters;
+        // That nobody is there comes as an error of the socket, with nothing to read. The runtime is told that it was
+        // looked at, or it would report it for ever.
+        if let Some(error) = session.upstream.take_error()? {
+            return Err(error);
+        }
+        let _ = session.upstream.try_io(Interest::ERROR, || Err::<(), _>(io::ErrorKind::WouldBlock.into()));
         let mut buffer = self.door.scope.shared.buffers.lend();
         for _ in 0..BURST {
             match session.upstream.try_recv(&mut buffer) {
-                Ok(count) => match self.socket.try_send_to(&buffer[..count], session.client) {
+                Ok(count) => match SockRef::from(&self.socket).send_to(&buffer[..count], &session.address) {
                     Ok(count) => {
                         counters.sent.fetch_add(count as u64, Ordering::Relaxed);
                         session.activity.note();
@@ -202,6 +225,7 @@ impl Session {
     /// The backend says that nobody is there: the client's next datagram goes elsewhere.
     fn fail(&self, error: &io::Error) {
         debug!(backend = %self.backend.socket(), %error, "a backend did not take a datagram");
+        self.over.cancel();
         if error.kind() == io::ErrorKind::ConnectionRefused {
             self.backend.suspect(Instant::now());
         }
