@@ -99,12 +99,15 @@ pub fn share_key(service: &Service) -> Option<String> {
 
 /// The annotations that carry our prefix and mean nothing, each in a sentence for an Event.
 pub fn misspelt(service: &Service) -> Vec<String> {
-    let own = || ANNOTATIONS.iter().map(|known| known.key).filter(|key| key.starts_with(PREFIX));
-    let keys = service.metadata.annotations.iter().flatten().map(|(key, _)| key);
-    keys.filter(|key| key.starts_with(PREFIX) && own().all(|known| known != key.as_str()))
-        .map(|key| match nearest(key, own()) {
-            Some(meant) => format!("The annotation {key} means nothing: did you mean {meant}?"),
-            None => format!("The annotation {key} means nothing"),
+    let own = || ANNOTATIONS.iter().filter_map(|known| known.key.strip_prefix(PREFIX));
+    let names = service.metadata.annotations.iter().flatten().filter_map(|(key, _)| key.strip_prefix(PREFIX));
+    names
+        .filter(|name| own().all(|known| known != *name))
+        .map(|name| match nearest(name, own()) {
+            Some(meant) => {
+                format!("The annotation {PREFIX}{name} means nothing: did you mean {PREFIX}{meant}?")
+            }
+            None => format!("The annotation {PREFIX}{name} means nothing"),
         })
         .collect()
 }

@@ -215,3 +215,6 @@ fn differences(uid: &str, held: &Balancer, wanted: &Balancer) -> Vec<String> {
     };
     plan(&alone(held), &alone(wanted)).iter().map(ToString::to_string).collect()
 }
+
+#[cfg(test)]
+mod tests;

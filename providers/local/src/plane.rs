@@ -8,6 +8,8 @@ use cloud_provider::{Decision, Error, Permit};
 
 use crate::intent::{Intent, Status};
 
+mod feed;
+
 /// A data plane: it holds one intent and keeps it true, whoever wrote it and whether or not the writer still lives.
 #[async_trait]
 pub trait DataPlane: Send + Sync + 'static {

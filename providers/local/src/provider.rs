@@ -2,14 +2,39 @@
 
 use std::sync::Arc;
 
-use cloud_provider::{Cloud, Context, Error};
+use cloud_provider::{Cloud, Context, Error, Provider};
 
-use crate::NAME;
-use crate::config::{Config, Machines};
+use crate::config::{Config, DataPlaneChoice, Machines};
 use crate::instances::{Adopted, Inventoried};
 use crate::inventory::{InventoryFile, Source, Watched};
 use crate::load_balancers::Balancers;
 use crate::plane::DataPlane;
+use crate::proxy::{Client, Keeper};
+use crate::{NAME, command};
+
+/// The provider, for the list of a binary.
+pub const PROVIDER: Provider = Provider::new(
+    NAME,
+    "machines without a cloud: an inventory, pools of addresses, and a load balancer of their own",
+    |context| Box::pin(build(context)),
+)
+.with_commands(command::ALL);
+
+async fn build(context: Context) -> Result<Cloud, Error> {
+    let config = Config::of(context.config.as_ref())?;
+    let plane: Option<Arc<dyn DataPlane>> = match &config.data_plane {
+        _ if config.pools.is_empty() => None,
+        DataPlaneChoice::Socket(path) => Some(Arc::new(Client::at(path))),
+        DataPlaneChoice::InProcess => {
+            tracing::warn!(
+                "The load balancer runs in the manager's own process: its connections end with the manager. \
+                 Set dataPlane.socket and run the proxy beside the manager to keep them"
+            );
+            Some(Arc::new(Keeper::in_memory()))
+        }
+    };
+    cloud_over(&config, &context, plane).await
+}
 
 /// Builds the cloud over this data plane; without one there is no slot for load balancers. Changes nothing.
 pub async fn cloud_over(

@@ -1,1 +1,94 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use cloud_provider::ClusterIdentity;
+use k8s_openapi::api::core::v1::{ClientIPConfig, Service, SessionAffinityConfig};
+use testkit::builders::{ServiceBuilder, node, service};
+
 use super::*;
+
+fn web() -> ServiceBuilder {
+    service("web").namespace("default").uid("u-1").load_balancer().port(80).on_node_port(30080)
+}
+
+fn nodes() -> Vec<Arc<Node>> {
+    let nodes = [
+        node("a")
+            .address("Hostname", "a")
+            .address("ExternalIP", "203.0.113.1")
+            .address("InternalIP", "10.0.0.1"),
+        node("b").address("InternalIP", "2001:db8::2").address("InternalIP", "10.0.0.2"),
+        node("c").address("ExternalIP", "203.0.113.3"),
+        node("nameless").address("Hostname", "nameless"),
+        node("twin-of-a").address("InternalIP", "10.0.0.1"),
+    ];
+    nodes.into_iter().map(|node| Arc::new(node.into())).collect()
+}
+
+fn wanted(service: impl Into<Service>) -> Balancer {
+    let spec = Spec::new(Arc::new(service.into()), nodes(), &ClusterIdentity::default()).unwrap();
+    let asked = Asked::of(&spec.service).unwrap();
+    balancer(&spec, &asked, &["192.0.2.7".parse().unwrap()]).unwrap()
+}
+
+fn sockets(balancer: &Balancer, key: PortKey) -> Vec<String> {
+    balancer.ports[&key].backends.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn each_node_with_an_address_is_a_backend_once() {
+    let balancer = wanted(web());
+    let expected = ["a (10.0.0.1:30080)", "b (10.0.0.2:30080)", "c (203.0.113.3:30080)"];
+    assert_eq!(sockets(&balancer, PortKey::tcp(80)), expected);
+    assert_eq!(balancer.settings.health_check.probe, Probe::Tcp);
+}
+
+#[test]
+fn an_ipv6_service_reaches_nodes_by_ipv6_where_they_have_it() {
+    let mut service: Service = web().into();
+    service.spec.as_mut().unwrap().ip_families = Some(vec!["IPv6".into()]);
+    let balancer = wanted(service);
+    assert_eq!(sockets(&balancer, PortKey::tcp(80))[..2], ["a (10.0.0.1:30080)", "b ([2001:db8::2]:30080)"]);
+}
+
+#[test]
+fn a_local_service_asks_its_health_check_port_and_a_person_may_say_otherwise() {
+    let local = |annotation: Option<&str>| {
+        let builder =
+            annotation.map_or_else(web, |value| web().annotation("local.nephos/health-check", value));
+        let mut service: Service = builder.into();
+        let spec = service.spec.as_mut().unwrap();
+        spec.external_traffic_policy = Some("Local".into());
+        spec.health_check_node_port = Some(32100);
+        wanted(service).settings
+    };
+    let settings = local(None);
+    assert_eq!(settings.traffic_policy, TrafficPolicy::Local);
+    assert_eq!(settings.health_check.probe, Probe::Http { port: 32100, path: "/healthz".into() });
+    assert_eq!(local(Some("tcp")).health_check.probe, Probe::Tcp);
+    assert_eq!(local(Some("none")).health_check.probe, Probe::None);
+}
+
+#[test]
+fn affinity_and_source_ranges_are_those_of_the_service() {
+    let mut service: Service = web().source_range("10.0.0.0/8").into();
+    let spec = service.spec.as_mut().unwrap();
+    spec.session_affinity = Some("ClientIP".into());
+    let client_ip = Some(ClientIPConfig { timeout_seconds: Some(600) });
+    spec.session_affinity_config = Some(SessionAffinityConfig { client_ip });
+    let settings = wanted(service).settings;
+    assert_eq!(settings.affinity, Affinity::ClientIp { timeout: Duration::from_secs(600) });
+    assert_eq!(settings.source_ranges, ["10.0.0.0/8".parse().unwrap()].into());
+    assert!(wanted(web()).settings.source_ranges.is_empty(), "everybody is no filter");
+}
+
+#[test]
+fn new_backends_change_nothing_else() {
+    let held = wanted(web());
+    let other = web().port(9090).on_node_port(31090).annotation("local.nephos/balance", "source-hash");
+    let one = vec![Arc::clone(&nodes()[1])];
+    let spec = Spec::new(Arc::new(other.into()), one, &ClusterIdentity::default()).unwrap();
+    let changed = with_backends(&held, &spec);
+    assert_eq!(sockets(&changed, PortKey::tcp(80)), ["b (10.0.0.2:30080)"]);
+    assert_eq!(Balancer { ports: held.ports.clone(), ..changed }, held);
+}

@@ -248,9 +248,8 @@ impl StandIn for Site {
                 let config = Config::of(self.config().as_ref()).unwrap();
                 let ranges = config.pools.iter().flat_map(|pool| &pool.ranges);
                 let all = ranges.flat_map(Range::addresses).collect();
-                self.edit(|intent| {
-                    drop(intent.balancers.insert(GREEDY.to_owned(), foreign_balancer(GREEDY, None, all)))
-                });
+                let greedy = foreign_balancer(GREEDY, None, all);
+                self.edit(|intent| drop(intent.balancers.insert(GREEDY.to_owned(), greedy)));
                 Ok(())
             }
             _ => {
