@@ -5,5 +5,8 @@
 //! deadlines, call metrics, the gate and the decision log; no provider writes any of it.
 
 pub mod around;
+mod news;
 pub mod node;
+pub mod node_ipam;
 pub mod node_lifecycle;
+pub mod pod_networks;
