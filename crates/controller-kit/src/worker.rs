@@ -17,12 +17,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tracing::{Instrument, debug, error, info, info_span};
 
 pub use self::health::{Health, Stalled};
 pub use self::metrics::Metrics;
 use self::metrics::WorkerMetrics;
+use crate::lifecycle::Shutdown;
 use crate::queue::{Item, Key, Leftover, Queue};
 
 /// What a handler decided about a key it worked on without error.
@@ -49,33 +51,30 @@ pub struct Settings {
 }
 
 /// The running workers of one queue. Dropping this aborts them; the keys in their hands are ready again.
+///
+/// A worker exists while it has a key: room for thousands costs nothing while there is nothing to do.
 #[derive(Debug)]
 pub struct Workers<K: Key> {
     queue: Queue<K>,
-    tasks: JoinSet<()>,
+    /// The one task that hands keys out; its result are the workers that still run.
+    dispatcher: JoinSet<JoinSet<()>>,
+    stop: Shutdown,
     settings: Settings,
 }
 
 impl<K: Key> Workers<K> {
-    /// Starts workers that run `handle` on the keys of `queue`. Must be called inside a tokio runtime.
+    /// Starts to run `handle` on the keys of `queue`. Must be called inside a tokio runtime.
     pub fn spawn<H, F, E>(queue: Queue<K>, settings: Settings, metrics: &Metrics, handle: H) -> Self
     where
         H: Fn(K) -> F + Send + Sync + 'static,
         F: Future<Output = Result<Outcome, E>> + Send + 'static,
         E: Into<BoxError> + 'static,
     {
-        let handle = Arc::new(handle);
         let metrics = Arc::new(metrics.of(queue.name()));
-        let mut tasks = JoinSet::new();
-        for _ in 0..settings.workers {
-            let (queue, metrics, handle) = (queue.clone(), Arc::clone(&metrics), Arc::clone(&handle));
-            tasks.spawn(async move {
-                while let Some(item) = queue.next().await {
-                    work(item, queue.name(), &metrics, handle.as_ref()).await;
-                }
-            });
-        }
-        Self { queue, tasks, settings }
+        let (stop, mut dispatcher) = (Shutdown::new(), JoinSet::new());
+        let hand_out = hand_out(queue.clone(), settings.workers, metrics, Arc::new(handle), stop.clone());
+        dispatcher.spawn(hand_out);
+        Self { queue, dispatcher, stop, settings }
     }
 
     /// What a health endpoint asks.
@@ -87,11 +86,46 @@ impl<K: Key> Workers<K> {
     /// back everything that was not finished.
     pub async fn drain(mut self, within: Duration) -> Leftover<K> {
         self.queue.drain(within).await;
-        self.tasks.shutdown().await;
+        self.stop.trigger();
+        while let Some(ended) = self.dispatcher.join_next().await {
+            if let Ok(mut workers) = ended {
+                workers.shutdown().await;
+            }
+        }
         let leftover = self.queue.drain(Duration::ZERO).await;
         info!(queue = self.queue.name(), left = leftover.queued.len(), "workers stopped");
         leftover
     }
+}
+
+/// Gives each key a worker of its own, so many at once, until the queue is closed. Returns the workers that still run.
+async fn hand_out<K, H, F, E>(
+    queue: Queue<K>,
+    at_once: usize,
+    metrics: Arc<WorkerMetrics>,
+    handle: Arc<H>,
+    stop: Shutdown,
+) -> JoinSet<()>
+where
+    K: Key,
+    H: Fn(K) -> F + Send + Sync + 'static,
+    F: Future<Output = Result<Outcome, E>> + Send + 'static,
+    E: Into<BoxError> + 'static,
+{
+    let (slots, mut workers) = (Arc::new(Semaphore::new(at_once)), JoinSet::new());
+    let feed = async {
+        while let Ok(slot) = Arc::clone(&slots).acquire_owned().await {
+            let Some(item) = queue.next().await else { return };
+            while workers.try_join_next().is_some() {}
+            let (queue, metrics, handle) = (queue.clone(), Arc::clone(&metrics), Arc::clone(&handle));
+            workers.spawn(async move {
+                work(item, queue.name(), &metrics, handle.as_ref()).await;
+                drop(slot);
+            });
+        }
+    };
+    stop.or_stop(feed).await;
+    workers
 }
 
 async fn work<K, H, F, E>(item: Item<K>, queue: &str, metrics: &WorkerMetrics, handle: &H)

@@ -13,6 +13,22 @@ use crate::fault::{self, Fault};
 use crate::objects::{self, Machine};
 use crate::spell;
 
+/// A slot of the contract.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Slot {
+    /// Instances.
+    Instances,
+    /// Load balancers.
+    LoadBalancers,
+    /// Routes.
+    Routes,
+    /// Volumes.
+    Volumes,
+    /// Clusters.
+    Clusters,
+}
+
 /// All that the file may say.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
@@ -24,6 +40,8 @@ pub struct Config {
     pub timeout: Duration,
     /// Whether every Node that is looked up becomes an instance, unless the back door removed it.
     pub adopt: bool,
+    /// What the provider does not offer, though the cloud has it: to see what a manager makes of that.
+    pub lacks: Vec<Slot>,
     /// The zones over which adopted instances and volumes are spread, by name.
     pub zones: Vec<String>,
     /// The region of adopted instances and of volumes.
@@ -118,6 +136,7 @@ impl Default for Config {
             endpoint: None,
             timeout: Duration::from_secs(30),
             adopt: true,
+            lacks: Vec::new(),
             zones: vec![objects::default_zone()],
             region: objects::default_region(),
             instance_type: objects::default_type(),
@@ -146,8 +165,18 @@ impl Default for Config {
 }
 
 /// The keys that speak to the provider; all others speak to the cloud.
-const PROVIDER_KEYS: [&str; 9] =
-    ["endpoint", "timeout", "adopt", "zones", "region", "instanceType", "classes", "ipMode", "podNetworks"];
+const PROVIDER_KEYS: [&str; 10] = [
+    "endpoint",
+    "timeout",
+    "adopt",
+    "lacks",
+    "zones",
+    "region",
+    "instanceType",
+    "classes",
+    "ipMode",
+    "podNetworks",
+];
 
 impl Config {
     /// Reads the file that `--cloud-config` named; without one, everything has its default.

@@ -10,7 +10,7 @@ use cloud_provider::{Cloud, ClusterIdKnowledge, Error, Provider};
 use ipnet::IpNet;
 
 use crate::api::{Api, ApiError, Listed};
-use crate::config::{Config, IpMode};
+use crate::config::{Config, IpMode, Slot};
 use crate::remote::Remote;
 use crate::world::World;
 
@@ -41,6 +41,8 @@ pub const PROVIDER: Provider = Provider::new(
 pub struct ProviderSettings {
     /// Whether every Node that is looked up becomes an instance.
     pub adopt: bool,
+    /// What it does not offer.
+    pub lacks: Vec<Slot>,
     /// The classes of Services that it owns.
     pub classes: Vec<String>,
     /// The `ipMode` of the addresses in a Service's status.
@@ -59,6 +61,7 @@ impl From<&Config> for ProviderSettings {
     fn from(config: &Config) -> Self {
         Self {
             adopt: config.adopt,
+            lacks: config.lacks.clone(),
             classes: config.classes.clone(),
             ip_mode: config.ip_mode,
             pod_networks: config.pod_networks.clone(),
@@ -77,13 +80,14 @@ impl Default for ProviderSettings {
 
 /// The provider over any API of this cloud.
 pub fn cloud_over(api: Arc<dyn Api>, context: &Context, settings: ProviderSettings) -> Cloud {
+    let lacks = settings.lacks.clone();
     let settings = Arc::new(settings);
     let cluster_id = match context.cluster.id() {
         Some(id) => ClusterIdKnowledge::Known(id.to_string()),
         // Without an ID, Services are told apart by their UIDs, which no two clusters share by accident.
         None => ClusterIdKnowledge::NotNeeded,
     };
-    Cloud::new(NAME)
+    let mut cloud = Cloud::new(NAME)
         .with_cluster_id(cluster_id)
         .with_instances(Arc::new(instances::FakeInstances::new(Arc::clone(&api), Arc::clone(&settings))))
         .with_load_balancers(Arc::new(load_balancers::FakeLoadBalancers::new(
@@ -96,7 +100,17 @@ pub fn cloud_over(api: Arc<dyn Api>, context: &Context, settings: ProviderSettin
             settings,
         )))
         .with_volumes(Arc::new(volumes::FakeVolumes::new(Arc::clone(&api), context.cluster.clone())))
-        .with_clusters(Arc::new(clusters::FakeClusters::new(api)))
+        .with_clusters(Arc::new(clusters::FakeClusters::new(api)));
+    for slot in lacks {
+        match slot {
+            Slot::Instances => cloud.instances = None,
+            Slot::LoadBalancers => cloud.load_balancers = None,
+            Slot::Routes => cloud.routes = None,
+            Slot::Volumes => cloud.volumes = None,
+            Slot::Clusters => cloud.clusters = None,
+        }
+    }
+    cloud
 }
 
 /// Builds the cloud from the config file: behind its endpoint, or a new one in this process.

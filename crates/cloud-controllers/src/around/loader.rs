@@ -34,7 +34,7 @@ use super::urgency::Urgency;
 pub struct Settings {
     /// A batch of single questions leaves when nobody has asked for this long; longer while batch follows on batch.
     pub window: Duration,
-    /// How long they are gathered at most, while more come or another look-up is under way.
+    /// How long they are gathered at most, while more come or another look-up is under way; a sixteenth of it at first.
     pub linger: Duration,
     /// So many gathered questions are sent at once.
     pub batch: NonZeroUsize,
@@ -53,8 +53,8 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             window: Duration::from_millis(20),
-            linger: Duration::from_secs(2),
-            batch: NonZeroUsize::MIN.saturating_add(499),
+            linger: Duration::from_secs(4),
+            batch: NonZeroUsize::MIN.saturating_add(4_999),
             bulk: NonZeroUsize::MIN.saturating_add(4_999),
             reuse: Duration::from_secs(1),
             keep: Duration::from_secs(600),
@@ -222,8 +222,11 @@ impl Shared {
     async fn gather(&self, number: Number, full: &Notify) {
         let Settings { window, linger, .. } = self.settings;
         let opened = Instant::now();
-        let latest = opened + linger.max(window);
-        let moment = self.desk().rhythm.moment(window, linger, opened);
+        let (moment, longest) = {
+            let rhythm = &self.desk().rhythm;
+            (rhythm.moment(window, linger, opened), rhythm.longest(window, linger, opened))
+        };
+        let latest = opened + longest;
         tokio::select! {
             biased;
             () = full.notified() => {}

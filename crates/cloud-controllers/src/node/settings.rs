@@ -33,7 +33,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             workers: 32,
-            waiting: 500,
+            waiting: 5_000,
             refresh_period: Duration::from_secs(5 * 60),
             refresh_writers: 32,
             nets: Nets::default(),

@@ -44,7 +44,7 @@ pub(crate) fn recovers(stage: &Stage, name: &str) {
     condition(stage, name, "True");
 }
 
-/// Proves: LIFE-7, LIFE-10, LIFE-24, COST-6
+/// Proves: LIFE-7, LIFE-10, LIFE-24, LIFE-26, COST-6
 #[tokio::test(start_paused = true)]
 async fn the_node_of_a_vanished_machine_is_gone_within_ten_seconds() {
     let stage = cluster(10).await;
@@ -82,6 +82,28 @@ async fn a_node_that_came_back_under_the_same_name_is_not_deleted_for_its_predec
     assert_eq!(stage.node("n0").unwrap().metadata.uid, second.metadata.uid);
     let codes: Vec<u16> = stage.server.requests().verb(Verb::Delete).iter().map(|each| each.code).collect();
     assert_eq!(codes, [409]);
+}
+
+/// Its pods are for others to remove.
+///
+/// Proves: LIFE-27, LIFE-28
+#[tokio::test(start_paused = true)]
+async fn nothing_but_nodes_and_events_is_touched() {
+    let stage = cluster(10).await;
+    let began = stage.server.elapsed();
+    stage.world.remove_machine("n0");
+    stage.world.set_stopped("n1", true);
+    falls_silent(&stage, "n0");
+    falls_silent(&stage, "n1");
+    stage.until(secs(10), "the node is deleted", |stage| stage.node("n0").is_none()).await;
+    sleep(secs(60)).await;
+    let mut used = std::collections::BTreeSet::new();
+    for request in &stage.server.requests().since(began) {
+        used.insert((request.kind.clone(), format!("{:?}", request.verb)));
+    }
+    used.retain(|(_, verb)| verb != "Watch");
+    let used: Vec<(&str, &str)> = used.iter().map(|(kind, verb)| (&**kind, &**verb)).collect();
+    assert_eq!(used, [("Event", "Create"), ("Node", "Delete"), ("Node", "Patch")]);
 }
 
 /// Proves: LIFE-12

@@ -31,8 +31,7 @@ pub(crate) struct Fate {
 
 /// Starts both controllers.
 pub(crate) fn start(stage: &mut Stage) {
-    // A crowd of idle workers would only cost time.
-    stage.start_node(node::Settings { waiting: 8, ..node::Settings::default() });
+    stage.start_node(node::Settings::default());
     stage.start_lifecycle(node_lifecycle::Settings::default());
 }
 
@@ -203,7 +202,7 @@ impl Fate {
 }
 
 /// What its kubelet, or the silence of it, says of a Node.
-fn kubelet(stage: &Stage, name: &str, ready: &str) {
+pub(crate) fn kubelet(stage: &Stage, name: &str, ready: &str) {
     let wanted = testkit::node(name).condition("Ready", ready, "Told").build().status.unwrap().conditions;
     stage.server.modify("", name, |node: &mut Node| {
         node.status.get_or_insert_default().conditions = wanted;

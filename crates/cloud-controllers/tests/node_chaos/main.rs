@@ -10,6 +10,7 @@
 #![allow(clippy::print_stdout, reason = "what was tried is worth reading")]
 
 mod fate;
+mod matrix;
 #[path = "../node_stories/stage.rs"]
 mod stage;
 

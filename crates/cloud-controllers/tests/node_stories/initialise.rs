@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use cloud_controllers::node::Settings;
-use k8s_openapi::api::core::v1::{Node, Taint};
+use k8s_openapi::api::core::v1::{Event, Node, Taint};
 use provider_fake::objects::Machine;
 use provider_fake::{Config, Effect, Fault};
 use serde_json::Value;
@@ -29,7 +29,7 @@ fn tainted(node: &Value) -> bool {
     node["spec"]["taints"].as_array().into_iter().flatten().any(|taint| taint["key"] == UNINITIALIZED)
 }
 
-/// Proves: NODE-10, NODE-15, NODE-19, NODE-21, NODE-22, NODE-23, COST-1
+/// Proves: NODE-6, NODE-10, NODE-15, NODE-19, NODE-21, NODE-22, NODE-23, COST-1
 #[tokio::test(start_paused = true)]
 async fn a_new_node_is_initialised_with_two_writes_and_one_event() {
     let stage = stage_with(strict());
@@ -44,6 +44,8 @@ async fn a_new_node_is_initialised_with_two_writes_and_one_event() {
     assert_eq!(writes.count(), 2, "{writes}");
     assert_eq!(writes.filter(|write| write.verb != Verb::Patch).count(), 0, "never a PUT");
     assert_eq!(stage.events_about("a").len(), 1);
+    let event = stage.server.list::<Event>().remove(0);
+    assert_eq!(event.source.unwrap().component.as_deref(), Some("cloud-node-controller"));
     let (kind, reason, message) = stage.events_about("a").remove(0);
     assert_eq!((&*kind, &*reason, &*message), ("Normal", "Synced", "Node synced successfully"));
 
@@ -254,6 +256,26 @@ async fn an_answer_that_is_lost_costs_neither_the_node_nor_its_event() {
         assert_eq!(stage.reasons("a"), ["Synced"], "{subresource:?}");
         assert_eq!(condition(&stage, "a"), None, "nothing to complain about");
     }
+}
+
+/// Proves: NODE-7
+#[tokio::test(start_paused = true)]
+async fn nothing_is_asked_before_the_nodes_are_known_and_a_stop_is_heard_meanwhile() {
+    let mut stage = Stage::new(1, strict());
+    stage.server.faults().always(When::verb(Verb::List).kind("Node").until(secs(60)), ApiFault::Unavailable);
+    stage.machine("a", "10.0.0.7");
+    stage.server.create(&node("a").uninitialized().build());
+    stage.start_node(Settings::default());
+    sleep(secs(59)).await;
+    assert_eq!(stage.world.counters().total(), 0);
+    stage.until(secs(60), "the taint goes", |stage| !stage.has_taint("a", UNINITIALIZED)).await;
+
+    let mut early = Stage::new(1, strict());
+    early.server.faults().always(When::verb(Verb::List).kind("Node"), ApiFault::Unavailable);
+    early.start_node(Settings::default());
+    sleep(secs(1)).await;
+    early.stop.trigger();
+    tokio::time::timeout(secs(1), early.ended()).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

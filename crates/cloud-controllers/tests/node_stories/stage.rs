@@ -100,6 +100,13 @@ impl Stage {
         *self = Self::over(self.server.clone(), self.world.clone(), self.random.clone());
     }
 
+    /// Waits until everything that was started has ended.
+    pub(crate) async fn ended(&mut self) {
+        for task in self.running.drain(..) {
+            task.await.unwrap();
+        }
+    }
+
     /// Starts the node controller.
     pub(crate) fn start_node(&mut self, settings: node::Settings) {
         let parts = node::Parts {

@@ -110,7 +110,7 @@ fn found(existence: Existence) -> Instance {
     }
 }
 
-/// Proves: IFACE-20, IFACE-22, IFACE-26, IFACE-27
+/// Proves: IFACE-20, IFACE-22, IFACE-26, IFACE-27, NODE-39
 #[test]
 fn a_node_without_a_provider_id_is_found_by_name_and_then_asked_for_by_id() {
     let (answer, calls) = ask(OldCloud::default(), None);
@@ -157,6 +157,7 @@ fn a_stopped_instance_exists_and_a_cloud_that_cannot_tell_counts_as_running() {
     assert!(matches!(ask(broken, Some("old://7")).0, Existence::Unknown(_)));
 }
 
+/// Proves: NODE-38
 #[test]
 fn what_fails_by_id_is_asked_for_by_name_and_two_failures_name_both() {
     let by_name = OldCloud { by_id: || Err(Error::other("no such call")), ..OldCloud::default() };
@@ -174,7 +175,7 @@ fn what_fails_by_id_is_asked_for_by_name_and_two_failures_name_both() {
     assert_eq!(error.report(), "getting the addresses of node a by provider ID (by id) and by name: by name");
 }
 
-/// Proves: IFACE-23
+/// Proves: IFACE-23, NODE-37
 #[test]
 fn a_cloud_without_instance_ids_still_answers_by_name() {
     let nameless = OldCloud { id: || Err(Error::not_implemented("instance ID")), ..OldCloud::default() };

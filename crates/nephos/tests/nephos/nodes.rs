@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-use control_plane::Kubelet;
 use control_plane::kubelet::register_all;
+use control_plane::{ControlPlane, Kubelet};
 use http::Request;
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use kube::api::ListParams;
+use provider_fake::Config;
+use provider_fake::config::Slot;
 
 use crate::PATIENCE;
 use crate::scene::{Scene, eventually, free_port};
@@ -92,5 +94,26 @@ async fn twenty_nodes_are_initialised_and_the_one_whose_machine_vanishes_is_dele
     assert_eq!(scene.world.violations(), Vec::<String>::new());
     nephos.terminate();
     assert_eq!(nephos.exit_code(Duration::from_secs(10)).await, Some(0));
+    scene.end().await;
+}
+
+/// Proves: NODE-1, LIFE-1
+#[tokio::test]
+async fn without_instances_both_node_controllers_are_skipped_and_the_log_says_why() {
+    let cloud = Config { lacks: vec![Slot::Instances], ..Config::default() };
+    let scene = Scene::with(ControlPlane::builder(), cloud).await;
+    let mut nephos = scene.nephos(&[]);
+    nephos.wait_for("became leader", PATIENCE).await;
+    let why = "the cloud provider does not support instances";
+    nephos.wait_for(why, PATIENCE).await;
+    let log = nephos.log();
+    let skipped = log.lines().filter(|line| line.contains("Skipping") && line.contains(why));
+    let skipped: Vec<&str> = skipped.collect();
+    assert_eq!(skipped.len(), 2, "{log}");
+    for controller in ["cloud-node-controller", "cloud-node-lifecycle-controller"] {
+        assert!(skipped.iter().any(|line| line.contains(controller)), "{controller}: {log}");
+    }
+    nephos.terminate();
+    assert_eq!(nephos.exit_code(PATIENCE).await, Some(0));
     scene.end().await;
 }

@@ -34,6 +34,7 @@ impl Scene {
     /// A cluster made like this, and a cloud that behaves like this.
     pub(crate) async fn with(cluster: Builder, cloud: Config) -> Self {
         let cluster = cluster.start().await.expect("the control plane starts");
+        let provider = serde_json::json!({ "adopt": cloud.adopt, "lacks": cloud.lacks });
         let files = tempfile::tempdir().expect("a temporary directory");
         let world = World::new(cloud, Arc::new(TokioClock::start()));
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a free port");
@@ -43,7 +44,7 @@ impl Scene {
             server::serve(listener, open, std::future::pending()).await.expect("the cloud is served");
         });
         let cloud_config = files.path().join("cloud.yaml");
-        std::fs::write(&cloud_config, format!("endpoint: http://{address}\n"))
+        std::fs::write(&cloud_config, format!("endpoint: http://{address}\n{}", lines(&provider)))
             .expect("writing the cloud config");
         Self {
             kubeconfig: cluster.admin_kubeconfig().to_owned(),
@@ -104,6 +105,12 @@ pub(crate) fn free_port() -> u16 {
 }
 
 /// Asks again and again until the answer is there.
+/// The keys of an object as lines of YAML; JSON is YAML.
+fn lines(object: &serde_json::Value) -> String {
+    let keys = object.as_object().into_iter().flatten();
+    keys.map(|(key, value)| format!("{key}: {value}\n")).collect::<Vec<_>>().concat()
+}
+
 pub(crate) async fn eventually<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
     let asked = Instant::now();
     loop {

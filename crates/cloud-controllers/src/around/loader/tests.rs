@@ -146,12 +146,12 @@ fn reason(answer: &Existence) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_thousand_single_questions_are_two_calls_of_five_hundred() {
+async fn ten_thousand_single_questions_are_two_calls_of_five_thousand() {
     let provider = Scripted::new(Says::Found).slow(ms(300));
-    let (loader, nodes) = (loader(&provider), nodes(1000));
+    let (loader, nodes) = (loader(&provider), nodes(10_000));
     let started = Instant::now();
     let answers = join_all(nodes.iter().map(|node| loader.one(node, Urgency::Initialise))).await;
-    assert_eq!(provider.sizes(), [500, 500]);
+    assert_eq!(provider.sizes(), [5000, 5000]);
     assert!(nodes.iter().zip(&answers).all(|(node, answer)| is(answer, &node.name)));
     assert_eq!(started.elapsed(), ms(300), "full batches wait for no window and not for each other");
 }
@@ -204,9 +204,9 @@ async fn a_crowd_is_gathered_and_its_last_is_not_kept_waiting() {
         }
     });
     let waits = join_all(crowd).await;
-    assert!(provider.sizes().len() <= 5, "{:?}", provider.sizes());
+    assert!(provider.sizes().len() <= 6, "{:?}", provider.sizes());
     assert!(*waits.last().unwrap() <= ms(420), "{:?}", waits.last());
-    assert!(*waits.iter().max().unwrap() <= ms(2100), "{:?}", waits.iter().max());
+    assert!(*waits.iter().max().unwrap() <= ms(4100), "{:?}", waits.iter().max());
     // And a single one, later, is a single one again.
     sleep(ms(5000)).await;
     let asked = Instant::now();
@@ -215,7 +215,7 @@ async fn a_crowd_is_gathered_and_its_last_is_not_kept_waiting() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_look_up_that_hangs_delays_the_others_by_two_seconds_and_no_more() {
+async fn a_look_up_that_hangs_delays_the_others_by_half_a_second_and_no_more() {
     let provider = Scripted::new(Says::Hang);
     let loader = loader(&provider);
     let (a, b) = (node("a"), node("b"));
@@ -226,7 +226,7 @@ async fn a_look_up_that_hangs_delays_the_others_by_two_seconds_and_no_more() {
     };
     let (hung, other) = tokio::join!(loader.one(&a, Urgency::Initialise), other);
     assert!(is(&other, "b"));
-    assert_eq!(provider.seen()[1].at, ms(2100));
+    assert_eq!(provider.seen()[1].at, ms(600));
     assert_eq!(
         reason(&hung),
         "looking up 1 nodes: waiting for the cloud to answer lookup_instances: nothing came within 60s"

@@ -138,6 +138,7 @@ fn without_a_wish_the_clouds_list_is_taken(
     assert_eq!(wanted(&list(cloud), &Nets::default(), &list(current), None), Ok(expected.map(list)));
 }
 
+/// Proves: NODE-35
 #[test]
 fn what_cannot_be_an_address_is_left_out_with_the_reason() {
     let cloud = list(
