@@ -3,8 +3,12 @@
 
 #![expect(clippy::expect_used, reason = "a test that cannot go on says so by panicking")]
 
+mod endings;
+mod migration;
 mod nodes;
 mod process;
+mod reload;
+mod rights;
 mod scene;
 
 use std::time::Duration;
