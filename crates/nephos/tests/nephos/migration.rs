@@ -24,13 +24,13 @@ async fn what_is_migrated_begins_only_once_the_other_component_has_given_up_its_
     leases.create(&PostParams::default(), &held).await.expect("another component leads");
 
     let mut nephos = scene.nephos(&["--enable-leader-migration"]);
-    nephos.wait_for("Started \"cloud-node-controller\"", PATIENCE).await;
+    nephos.wait_for("Started \\\"cloud-node-controller\\\"", PATIENCE).await;
     nephos.wait_for("Standing for the lease of the leader migration", PATIENCE).await;
-    assert_eq!(nephos.count("Started \"cloud-node-lifecycle-controller\""), 0, "{}", nephos.log());
+    assert_eq!(nephos.count("Started \\\"cloud-node-lifecycle-controller\\\""), 0, "{}", nephos.log());
 
     let given_up = json!({"spec": {"holderIdentity": "", "leaseDurationSeconds": 1}});
     leases.patch(SECOND, &PatchParams::default(), &Patch::Merge(&given_up)).await.expect("it gives up");
-    nephos.wait_for("Started \"cloud-node-lifecycle-controller\"", PATIENCE).await;
+    nephos.wait_for("Started \\\"cloud-node-lifecycle-controller\\\"", PATIENCE).await;
     let holder =
         leases.get(SECOND).await.expect("reading the lease").spec.and_then(|spec| spec.holder_identity);
     assert_ne!(holder.as_deref(), Some("kube-controller-manager"));

@@ -25,6 +25,8 @@ const CONTROLLER: &str = "system:serviceaccount:kube-system:node-controller";
 const IN_TROUBLE: &[(&str, &str)] = &[
     // A write that was refused because the node had changed is decided anew on the node as it is.
     ("nodes", "get"),
+    // What happens again is counted on the Event that told it first.
+    ("events", "patch"),
 ];
 
 /// Runs the binary and returns what it printed.
@@ -220,5 +222,66 @@ async fn a_missing_right_is_named_at_the_start_and_the_rest_works() {
     nephos.terminate();
     assert_eq!(nephos.exit_code(PATIENCE).await, Some(0));
     assert_eq!(nephos.count("May not"), 1, "{}", nephos.log());
+    scene.end().await;
+}
+
+/// What a Go manager is commonly given: the verbs of upstream's bootstrap roles, and those of its own identity.
+const GO_ROLE: &str = r#"
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: "system:cloud-controller-manager"}
+rules:
+- {apiGroups: [""], resources: [nodes], verbs: [get, list, watch, update, delete, patch]}
+- {apiGroups: [""], resources: [nodes/status], verbs: [patch, update]}
+- {apiGroups: [""], resources: [services], verbs: [get, list, watch, patch, update]}
+- {apiGroups: [""], resources: [services/status], verbs: [patch, update]}
+- {apiGroups: [""], resources: [events], verbs: [create, patch, update]}
+- {apiGroups: [""], resources: [serviceaccounts], verbs: [get, create]}
+- {apiGroups: [""], resources: [serviceaccounts/token], verbs: [create]}
+- {apiGroups: [""], resources: [configmaps], verbs: [get, list, watch]}
+- {apiGroups: [coordination.k8s.io], resources: [leases], verbs: [get, create, update]}
+- {apiGroups: [authentication.k8s.io], resources: [tokenreviews], verbs: [create]}
+- {apiGroups: [authorization.k8s.io], resources: [subjectaccessreviews], verbs: [create]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: "system:cloud-controller-manager"}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: "system:cloud-controller-manager"}
+subjects: [{kind: ServiceAccount, name: cloud-controller-manager, namespace: kube-system}]
+"#;
+
+/// Proves: APP-58
+#[tokio::test]
+async fn with_the_role_of_a_go_manager_everything_of_upstream_works_and_each_extra_is_told_once() {
+    let scene = Scene::set().await;
+    let client = scene.client().await;
+    apply(&client, GO_ROLE).await;
+    let account =
+        scene.cluster.service_account("kube-system", "cloud-controller-manager").await.expect("a token");
+    let mut nephos = scene.nephos(&[
+        &format!("--kubeconfig={}", account.kubeconfig.display()),
+        "--node-deletion-grace-period=1s",
+        "--node-monitor-period=1s",
+    ]);
+    nephos.wait_for("became leader", PATIENCE).await;
+    let nodes: Api<Node> = Api::all(client.clone());
+    register_all(&client, &kubelets(5), 5).await.expect("the nodes register");
+    eventually("all nodes are initialised", async || {
+        let listed = nodes.list(&ListParams::default()).await.expect("listing nodes");
+        (listed.items.iter().filter(|node| is_initialised(node)).count() == 5).then_some(())
+    })
+    .await;
+    assert!(scene.world.remove_machine("worker-03"), "the machine was there");
+    Kubelet::new("worker-03").ready(false).heartbeat(&client).await.expect("its kubelet falls silent");
+    eventually("its node is gone", async || {
+        nodes.get_opt("worker-03").await.expect("reading the node").is_none().then_some(())
+    })
+    .await;
+    nephos.terminate();
+    assert_eq!(nephos.exit_code(PATIENCE).await, Some(0));
+    let log = nephos.log();
+    let missing: Vec<&str> = log.lines().filter(|line| line.contains("May not")).collect();
+    assert_eq!(missing.len(), 2, "{missing:#?}");
+    assert!(missing.iter().all(|line| line.contains("goes without")), "{missing:#?}");
     scene.end().await;
 }
