@@ -75,13 +75,16 @@ pub enum Output {
 
 /// The commands that print.
 pub(super) fn commands() -> [Command; 5] {
+    // After the flags, whose own description would take its place.
+    let rbac = go_style(RbacOptions::augment_args(Command::new("rbac")))
+        .about("Print the least roles that `run` needs with the same flags")
+        .long_about(None);
+    let capabilities = go_style(CapabilitiesOptions::augment_args(Command::new("capabilities")))
+        .about("Show what a cloud can do and which controllers would run")
+        .long_about(None);
     [
-        go_style(RbacOptions::augment_args(
-            Command::new("rbac").about("Print the least roles that `run` needs with the same flags"),
-        )),
-        go_style(CapabilitiesOptions::augment_args(
-            Command::new("capabilities").about("Show what a cloud can do and which controllers would run"),
-        )),
+        rbac,
+        capabilities,
         Command::new("version").about("Print the version"),
         Command::new("completion").about("Print a completion script").arg(
             Arg::new("shell").required(true).value_parser(clap::value_parser!(Shell)).help("For which shell"),

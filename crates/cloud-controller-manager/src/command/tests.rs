@@ -132,3 +132,12 @@ fn a_providers_command_gets_its_own_arguments_untouched() {
     assert_eq!(command.name, "proxy");
     assert_eq!(arguments[1..], ["127.0.0.1:0", "x"]);
 }
+
+#[test]
+fn each_command_says_what_it_is_for() {
+    let registry = Registry::new([LOCAL]).unwrap();
+    for command in all_in_one("nephos", &registry).get_subcommands() {
+        let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+        assert!(!about.is_empty() && !about.starts_with("Everything"), "{}: {about}", command.get_name());
+    }
+}

@@ -10,6 +10,7 @@ mod process;
 mod reload;
 mod rights;
 mod scene;
+mod starting;
 
 use std::time::Duration;
 

@@ -41,3 +41,22 @@ async fn what_is_migrated_begins_only_once_the_other_component_has_given_up_its_
     assert_eq!(after.unwrap_or_default(), "", "both leases are given back");
     scene.end().await;
 }
+
+/// Proves: APP-43
+#[tokio::test]
+async fn losing_the_lease_of_the_migration_ends_the_process() {
+    let scene = Scene::set().await;
+    let leases: Api<Lease> = Api::namespaced(scene.client().await, "kube-system");
+    let mut nephos = scene.nephos(&["--enable-leader-migration"]);
+    nephos.wait_for("Started \\\"cloud-node-lifecycle-controller\\\"", PATIENCE).await;
+    let taken = json!({"spec": {"holderIdentity": "somebody-else"}});
+    leases.patch(SECOND, &PatchParams::default(), &Patch::Merge(&taken)).await.expect("another takes it");
+    assert_eq!(nephos.exit_code(PATIENCE).await, Some(1), "{}", nephos.log());
+    let main = leases.get("cloud-controller-manager").await.expect("reading the lease");
+    assert_eq!(
+        main.spec.and_then(|spec| spec.holder_identity).unwrap_or_default(),
+        "",
+        "the other lease is given back"
+    );
+    scene.end().await;
+}
