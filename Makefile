@@ -42,6 +42,7 @@ check-rooms:
 .PHONY: check-generated
 check-generated:
 	$(CARGO) xtask coverage --check
+	$(CARGO) xtask reference --check
 
 .PHONY: check-words
 check-words:
@@ -56,6 +57,7 @@ check-docs:
 .PHONY: gen
 gen: ## Write the generated pages of docs/reference
 	$(CARGO) xtask coverage
+	$(CARGO) xtask reference
 
 .PHONY: demo
 demo: ## Show the manager at work on a live cluster (not there yet)

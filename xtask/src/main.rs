@@ -4,6 +4,7 @@ use std::io;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
+use cloud_controller_manager::reference;
 use xtask::coverage::{self, Pages};
 use xtask::repository::Repository;
 use xtask::spec::Spec;
@@ -14,6 +15,8 @@ usage: cargo xtask <chore>
 
   coverage           write docs/reference/coverage.md and docs/reference/differences.md
   coverage --check   write nothing; fail when a page is stale or a claim does not hold
+  reference          write the pages of docs/reference that are made from the manager's own tables
+  reference --check  write nothing; fail when one of them is stale
   check-words        fail when a tracked file carries a path of somebody's machine
 ";
 
@@ -24,6 +27,8 @@ fn main() -> ExitCode {
     let outcome = match args.as_slice() {
         ["coverage"] => write_pages(&repository),
         ["coverage", "--check"] => check_pages(&repository),
+        ["reference"] => write_reference(&repository),
+        ["reference", "--check"] => check_reference(&repository),
         ["check-words"] => check_words(&repository),
         _ => Err(anyhow::anyhow!("no such chore\n\n{USAGE}")),
     };
@@ -61,6 +66,27 @@ fn check_pages(repository: &Repository) -> anyhow::Result<String> {
         return Ok(pages.summary);
     }
     bail!("the coverage of the specification does not hold:\n{}", problems.join("\n"))
+}
+
+fn write_reference(repository: &Repository) -> anyhow::Result<String> {
+    let pages = reference::pages();
+    for (name, text) in &pages {
+        let path = format!("docs/reference/{name}");
+        repository.write(&path, text).with_context(|| format!("writing {path}"))?;
+    }
+    Ok(format!("{} reference pages written", pages.len()))
+}
+
+fn check_reference(repository: &Repository) -> anyhow::Result<String> {
+    let pages = reference::pages();
+    let is_stale = |(name, text): &&(&str, String)| {
+        repository.read(&format!("docs/reference/{name}")).ok().as_deref() != Some(text.as_str())
+    };
+    let stale: Vec<&str> = pages.iter().filter(is_stale).map(|(name, _)| *name).collect();
+    if stale.is_empty() {
+        return Ok(format!("{} reference pages are current", pages.len()));
+    }
+    bail!("stale below docs/reference: {}: run `make gen` and commit the result", stale.join(", "))
 }
 
 fn survey(repository: &Repository) -> anyhow::Result<(Pages, Vec<String>)> {

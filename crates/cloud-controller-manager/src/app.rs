@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use cloud_provider::Cloud;
 use cloud_provider::well_known::event_sources;
 use controller_kit::client::{Clients, wait_for_api_server};
 use controller_kit::clock::{SharedClock, SystemClock};
@@ -19,24 +20,34 @@ use controller_kit::serve::health::{Checks, Scope};
 use prometheus_client::registry::Registry as MetricsRegistry;
 
 use crate::config::Config;
+use crate::rbac::{self, Needs};
 
 mod caches;
 mod candidate;
 mod cloud;
 mod cluster;
+mod configz;
 pub mod controllers;
+mod credentials;
 mod families;
 mod leading;
 mod provider_context;
+mod self_check;
 mod serving;
 mod wire;
 
 use self::caches::Caches;
 use self::candidate::Candidate;
+use self::cloud::Built;
+use self::cloud::current::Current;
+pub(crate) use self::cloud::reload as cloud_config;
+use self::cloud::reload::Reloading;
 use self::controllers::Prepared;
+use self::credentials::Credentials;
 use self::families::Families;
 use self::leading::Leading;
 use self::provider_context::Surroundings;
+pub(crate) use self::provider_context::bare as bare_context;
 
 /// How long the last Events may take to be written once the work has ended.
 const LAST_EVENTS: Duration = Duration::from_secs(2);
@@ -59,7 +70,10 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let clock: SharedClock = Arc::new(SystemClock);
     let verbosity = log::init(&config.logging, Arc::clone(&clock))?;
-    tracing::info!(version = env!("CARGO_PKG_VERSION"), provider = config.provider.name, "Starting nephos");
+    tracing::info!(version = config.version, provider = config.provider.name, "Starting nephos");
+    for remark in &config.remarks {
+        tracing::warn!("{remark}");
+    }
     for (name, value) in &config.flags {
         tracing::info!(v = 1, "FLAG: --{name}={value:?}");
     }
@@ -68,7 +82,7 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
     shutdown.trigger_on_signals().context("listening for SIGTERM and SIGINT")?;
     let random = Randomness::from_os();
     let mut metrics = MetricsRegistry::default();
-    let families = Families::register(&mut metrics);
+    let families = Families::register(&mut metrics, &config.version);
     let controllers = controllers::prepare(&config.controllers, &mut metrics);
     let clients = Clients::connect(config.client.clone(), random.clone(), families.client.clone()).await?;
     let (events, writer) = events::recorder(
@@ -143,13 +157,51 @@ async fn start(
     let candidate = Candidate::new(config.election.as_ref(), process)?;
     let caches = Caches::new(process);
     let cluster = cluster::identify(&clients.named("cluster-identity").build(), &config.cluster_name).await;
-    let surroundings = Surroundings::new(cluster.clone(), process, &caches, candidate.leadership());
-    let cloud = cloud::build(config, surroundings.context()).await?;
-    cloud::say_what_it_can_do(&cloud);
+    let surroundings = Arc::new(Surroundings::new(cluster.clone(), process, &caches, candidate.leadership()));
+    let (cloud, following) = build_cloud(process, &surroundings).await?;
     let controllers = controllers::fitting(controllers, &cloud, process);
+    self_check::run(process, &controllers).await;
+    let credentials = credentials(process, &controllers).await?;
+    if let Some(credentials) = &credentials {
+        lifecycle.start(credentials.group(process)).await;
+    }
+    lifecycle.start(following).await;
     lifecycle.start(caches.group(&controllers)).await;
-    let leading = Leading::new(process, caches, cluster, cloud, candidate.leadership());
-    lifecycle.start(leading::group(candidate, surroundings, leading, controllers)).await;
+    let leading = Leading::new(process, caches, cluster, cloud, credentials, candidate.leadership());
+    lifecycle.start(leading::group(candidate, surroundings, leading, controllers)?).await;
     starting.complete();
     Ok(())
+}
+
+/// Builds the cloud, and what follows its config.
+async fn build_cloud(
+    process: &Arc<Process>,
+    surroundings: &Arc<Surroundings>,
+) -> anyhow::Result<(Cloud, Group)> {
+    let file = cloud::read_config(process)?;
+    let Built { cloud, end } = cloud::build_from(process, surroundings, file.clone()).await?;
+    cloud::say_what_it_can_do(&cloud);
+    let current = Current::new(cloud);
+    let (process, surroundings) = (Arc::clone(process), Arc::clone(surroundings));
+    let reloading = Reloading { process, surroundings, current: current.clone(), end };
+    let period = reloading.process.config.reload_period;
+    let group = Group::new("cloud-config", Duration::from_secs(1)).task("reload", move |task| async move {
+        task.ready.complete();
+        match file.zip(period) {
+            Some((in_force, period)) => reloading.follow(in_force, period, &task.stop).await,
+            None => task.stop.wait().await,
+        }
+        Ok::<(), Infallible>(())
+    });
+    Ok((current.cloud(), group))
+}
+
+/// The accounts of these controllers, if each is to have its own.
+async fn credentials(process: &Process, controllers: &[Prepared]) -> anyhow::Result<Option<Credentials>> {
+    if !process.config.own_accounts {
+        return Ok(None);
+    }
+    let rows = controllers.iter().map(|controller| controller.row).collect();
+    let accounts = rbac::accounts(&Needs::of(&process.config, rows));
+    Credentials::prepare(process, &accounts).await.map(Some)
 }

@@ -1,17 +1,21 @@
-//! What the command line asks for: to run, or a sub-command that a provider brings.
+//! What the command line asks for: to run, to print something, or a sub-command that a provider brings.
 //!
 //! `nephos run --flag` and, where the binary is called as `cloud-controller-manager`, `--flag` without a sub-command: the
 //! second is what existing manifests say.
 
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
 
-use clap::{ArgMatches, Args, Command, FromArgMatches};
+use clap::{ArgMatches, Args, Command};
 use cloud_provider::Registry;
 use controller_kit::flags::{go_style, normalize};
 
-use crate::options::Options;
+use crate::options::{Options, file};
+
+pub mod page;
+mod reading;
+
+pub use self::page::{Page, RbacOptions};
 
 /// The name under which no sub-command is needed.
 pub const UPSTREAM_NAME: &str = "cloud-controller-manager";
@@ -21,6 +25,8 @@ pub const UPSTREAM_NAME: &str = "cloud-controller-manager";
 pub enum Action {
     /// Run the manager.
     Run(Box<Options>),
+    /// Print something.
+    Print(Page),
     /// Run a provider's own command.
     Provider {
         /// Which one.
@@ -38,47 +44,55 @@ pub fn parse(
 ) -> Result<Action, clap::Error> {
     if called_as_upstream(&arguments) {
         let command = manager(UPSTREAM_NAME);
-        let matches = command.clone().try_get_matches_from(normalize(&command, arguments))?;
-        return read_options(&command, &matches);
+        return read_run(&command, normalize(&command, arguments));
     }
     let command = all_in_one(binary, registry);
-    let matches = command.clone().try_get_matches_from(normalize(&command, arguments))?;
-    match matches.subcommand() {
-        Some(("run", run)) => read_options(&manager("run"), run),
-        Some((provider, matches)) => {
-            Ok(provider_action(registry, provider, matches)
-                .unwrap_or_else(|| unreachable_subcommand(provider)))
+    let mut arguments = normalize(&command, arguments);
+    match arguments.get(1).and_then(|argument| argument.to_str()) {
+        Some("run") => {
+            arguments.remove(1);
+            read_run(&manager("run").bin_name(format!("{binary} run")), arguments)
         }
-        None => unreachable_subcommand("none"),
+        _ => read_other(registry, command, arguments),
     }
 }
 
-fn read_options(command: &Command, matches: &ArgMatches) -> Result<Action, clap::Error> {
-    let mut options = Options::from_arg_matches(matches)?;
-    options.flags = in_force(command, matches);
-    Ok(Action::Run(Box::new(options)))
-}
-
-/// Every flag, with what was given or its default.
-fn in_force(command: &Command, matches: &ArgMatches) -> BTreeMap<String, String> {
-    let mut flags = BTreeMap::new();
-    for argument in command.get_arguments() {
-        let Some(name) = argument.get_long() else { continue };
-        let values = matches.try_get_raw(argument.get_id().as_str()).ok().flatten().into_iter().flatten();
-        let values: Vec<_> = values.map(|value| value.to_string_lossy()).collect();
-        flags.insert(name.to_owned(), values.join(","));
+/// Reads the flags of `run`: those of the command line, then those of the file that it names.
+fn read_run(command: &Command, arguments: Vec<OsString>) -> Result<Action, clap::Error> {
+    let (arguments, mistakes) = file::expand(command, arguments);
+    let (mut options, more) = reading::read::<Options>(command, arguments)?;
+    options.mistakes = mistakes;
+    options.mistakes.extend(more.mistakes);
+    (options.flags, options.remarks) = (more.flags, more.remarks);
+    match options.generic.version.as_str() {
+        "true" => Ok(Action::Print(Page::Version { raw: false })),
+        "raw" => Ok(Action::Print(Page::Version { raw: true })),
+        _ => Ok(Action::Run(Box::new(options))),
     }
-    flags
 }
 
-/// The whole command: `run`, and one sub-command for each provider that brings commands.
+fn read_other(
+    registry: &Registry,
+    command: Command,
+    arguments: Vec<OsString>,
+) -> Result<Action, clap::Error> {
+    let matches = command.try_get_matches_from(arguments)?;
+    let Some((name, matches)) = matches.subcommand() else { return unreachable_subcommand("none") };
+    if let Some(page) = Page::read(name, matches)? {
+        return Ok(Action::Print(page));
+    }
+    Ok(provider_action(registry, name, matches).unwrap_or_else(|| unreachable_subcommand(name)))
+}
+
+/// The whole command: `run`, what can be printed, and one sub-command for each provider that brings commands.
 pub fn all_in_one(binary: &'static str, registry: &Registry) -> Command {
     let mut command = go_style(Command::new(binary))
-        .version(env!("CARGO_PKG_VERSION"))
+        .version(concat!("v", env!("CARGO_PKG_VERSION")))
         .about("The Kubernetes cloud-controller-manager, in Rust")
         .subcommand_required(true)
         .arg_required_else_help(true)
-        .subcommand(manager("run"));
+        .subcommand(manager("run"))
+        .subcommands(page::commands());
     for provider in registry.providers().iter().filter(|provider| !provider.commands.is_empty()) {
         let mut own = Command::new(provider.name).about(provider.about).subcommand_required(true);
         for brought in provider.commands {
@@ -102,9 +116,7 @@ pub fn all_in_one(binary: &'static str, registry: &Registry) -> Command {
 
 /// The manager's own command, under this name.
 pub fn manager(name: &'static str) -> Command {
-    let command = Command::new(name)
-        .version(env!("CARGO_PKG_VERSION"))
-        .about("Run the controllers that speak to a cloud on a cluster's behalf");
+    let command = Command::new(name).about("Run the controllers that speak to a cloud on a cluster's behalf");
     go_style(Options::augment_args(command))
 }
 
@@ -126,61 +138,4 @@ fn unreachable_subcommand<T>(name: &str) -> T {
 }
 
 #[cfg(test)]
-mod tests {
-    use cloud_provider::{Cloud, Provider};
-    use rstest::rstest;
-
-    use super::*;
-
-    const PROXY: cloud_provider::Command = cloud_provider::Command {
-        name: "proxy",
-        about: "Forward",
-        usage: "[--listen ADDRESS]",
-        run: |_| Box::pin(async { Ok(()) }),
-    };
-    const LOCAL: Provider = Provider::new("local", "here", |_| Box::pin(async { Ok(Cloud::new("local")) }))
-        .with_commands(&[PROXY]);
-
-    fn read(line: &str) -> Result<Action, clap::Error> {
-        let registry = Registry::new([LOCAL]).unwrap();
-        parse("nephos", &registry, line.split_whitespace().map(OsString::from).collect())
-    }
-
-    #[test]
-    fn the_command_is_well_formed() {
-        all_in_one("nephos", &Registry::new([LOCAL]).unwrap()).debug_assert();
-        manager(UPSTREAM_NAME).debug_assert();
-    }
-
-    /// Proves: APP-1
-    #[rstest]
-    #[case("nephos run --cloud-provider=local --leader_elect=false")]
-    #[case("/usr/local/bin/cloud-controller-manager --cloud-provider=local --leader-elect=0")]
-    #[case("cloud-controller-manager -cloud-provider=local --leader-elect=true --leader-elect=f")]
-    fn both_names_read_the_same_flags(#[case] line: &str) {
-        let Action::Run(options) = read(line).unwrap() else { panic!("not a run") };
-        assert_eq!(options.cloud.cloud_provider, "local");
-        assert!(!options.leader.leader_elect);
-    }
-
-    /// Proves: APP-1
-    #[rstest]
-    #[case("cloud-controller-manager now")]
-    #[case("nephos run --cloud-providr=local")]
-    #[case("nephos run --leader-elect=maybe")]
-    #[case("nephos walk")]
-    fn what_upstream_refuses_is_refused(#[case] line: &str) {
-        assert!(read(line).unwrap_err().use_stderr());
-    }
-
-    #[test]
-    fn a_providers_command_gets_its_own_arguments_untouched() {
-        let Action::Provider { command, arguments } =
-            read("nephos local proxy --listen_on 127.0.0.1:0 x").unwrap()
-        else {
-            panic!("not a provider's command")
-        };
-        assert_eq!(command.name, "proxy");
-        assert_eq!(arguments[1..], ["127.0.0.1:0", "x"]);
-    }
-}
+mod tests;

@@ -13,14 +13,17 @@ use controller_kit::client::{self, Rate};
 use controller_kit::log;
 use controller_kit::serve::{self, auth};
 
-use crate::options::{Options, given};
+use crate::options::gates::Gates;
+use crate::options::{Options, given, listed};
 
 mod election;
+pub mod migration;
 pub mod selection;
 #[cfg(test)]
 mod tests;
 
 pub use self::election::Election;
+pub use self::migration::Migration;
 pub use self::selection::Selection;
 
 /// A checked configuration.
@@ -30,6 +33,8 @@ pub struct Config {
     pub provider: Provider,
     /// Its config file.
     pub cloud_config: Option<PathBuf>,
+    /// How often that file is looked at again; `None` for never.
+    pub reload_period: Option<Duration>,
     /// `--cluster-name`.
     pub cluster_name: String,
     /// Whether a cloud that needs a cluster ID and has none is no reason to end.
@@ -42,6 +47,12 @@ pub struct Config {
     pub client: client::Options,
     /// How to elect a leader; `None` to run without.
     pub election: Option<Election>,
+    /// Which controllers are led under a second lease.
+    pub migration: Option<Migration>,
+    /// Whether each controller has credentials of its own.
+    pub own_accounts: bool,
+    /// Which feature gates are open.
+    pub gates: Gates,
     /// Which controllers run.
     pub controllers: Selection,
     /// The pause between starting two of them.
@@ -54,6 +65,10 @@ pub struct Config {
     pub serving: Serving,
     /// What is logged.
     pub logging: log::Options,
+    /// What is reported as this binary's version.
+    pub version: String,
+    /// What should be said about the flags that were given.
+    pub remarks: Vec<String>,
     /// Every flag in force, by name, as `/flagz` shows it. No flag holds a secret.
     pub flags: BTreeMap<String, String>,
 }
@@ -104,10 +119,14 @@ impl Checks {
 impl Config {
     /// Checks what was typed.
     pub fn check(options: Options, registry: &Registry) -> Result<Self, Errors> {
-        let mut checks = Checks::default();
+        let mut checks = Checks(options.mistakes.clone());
         let provider = checks.one(choose(&options.cloud.cloud_provider, registry));
         let rate = checks.one(rate(&options));
         let election = checks.all(election::check(&options.leader));
+        let migration = checks.all(Migration::read(&options.migration));
+        let gates = checks.all(gates(&options));
+        let version = checks.one(version(&options.generic.version));
+        checks.0.extend(options.webhook.errors(options.serving.secure_port));
         let controllers = checks.all(Selection::read(&options.controllers.controllers));
         let deadlines = checks.all(options.cloud.deadlines());
         let node = checks.all(options.node.settings());
@@ -117,11 +136,16 @@ impl Config {
             Some(Self {
                 provider: provider?,
                 cloud_config: given(options.cloud.cloud_config.as_deref()),
+                reload_period: Some(options.cloud.cloud_config_reload_period.get())
+                    .filter(|period| !period.is_zero()),
                 cluster_name: options.cloud.cluster_name.clone(),
                 allow_untagged_cloud: options.cloud.allow_untagged_cloud,
                 budget: options.cloud.budget(),
                 deadlines: deadlines?,
-                client: client_options(&options, rate?),
+                client: client_options(&options, rate?, version.as_ref()?),
+                migration: migration?.filter(|_| options.leader.leader_elect),
+                own_accounts: options.generic.use_service_account_credentials,
+                gates: gates?,
                 election: election?,
                 controllers: controllers?,
                 start_interval: options.controllers.controller_start_interval.get(),
@@ -133,6 +157,8 @@ impl Config {
                     verbosity: options.logging.verbosity,
                     vmodule: options.logging.vmodule.clone(),
                 },
+                version: version?,
+                remarks: options.remarks,
                 flags: options.flags,
             })
         })();
@@ -164,17 +190,32 @@ fn rate(options: &Options) -> Result<Option<Rate>, String> {
     Ok(Some(Rate { qps, burst }))
 }
 
-fn client_options(options: &Options, rate: Option<Rate>) -> client::Options {
+/// The gates, and what they forbid.
+fn gates(options: &Options) -> Result<Gates, Vec<String>> {
+    let gates = Gates::read(&options.generic.feature_gates)?;
+    let uid_headers = listed(&options.authentication.requestheader_uid_headers);
+    if !uid_headers.is_empty() && !gates.is_open("RemoteRequestHeaderUID") {
+        let error = "--requestheader-uid-headers requires the feature gate RemoteRequestHeaderUID";
+        return Err(vec![error.to_owned()]);
+    }
+    Ok(gates)
+}
+
+/// `--version=vX.Y.Z` sets what is reported.
+fn version(given: &str) -> Result<String, String> {
+    match given {
+        "false" => Ok(concat!("v", env!("CARGO_PKG_VERSION")).to_owned()),
+        other if other.starts_with('v') => Ok(other.to_owned()),
+        other => Err(format!("--version={other}: expected true, raw, or a version that begins with v")),
+    }
+}
+
+fn client_options(options: &Options, rate: Option<Rate>, version: &str) -> client::Options {
     client::Options {
         kubeconfig: given(options.client.kubeconfig.as_deref()),
         master: options.client.master.clone().filter(|url| !url.is_empty()),
         rate,
-        user_agent: client::user_agent(
-            crate::command::UPSTREAM_NAME,
-            concat!("v", env!("CARGO_PKG_VERSION")),
-            "nephos",
-            "unknown",
-        ),
+        user_agent: client::user_agent(crate::command::UPSTREAM_NAME, version, "nephos", "unknown"),
     }
 }
 

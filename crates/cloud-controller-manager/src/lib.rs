@@ -1,8 +1,10 @@
 //! The manager behind every binary.
 //!
 //! The data goes one way: the command line becomes [`options::Options`] (what was typed), those become a
-//! [`config::Config`] (checked, all errors at once, immutable), and [`app::run`] runs it: client, election, work. A binary
-//! is a list of providers and a call of [`main_with`]:
+//! [`config::Config`] (checked, all errors at once, immutable), and [`app::run`] runs it: client, serving, caches, election,
+//! controllers from one table ([`app::controllers`]). [`rbac`] says which rights that needs, [`print`](mod@print) what the other
+//! sub-commands show, [`reference`](mod@reference) what the documentation is made from. A binary is a list of providers and a call of
+//! [`main_with`]:
 //!
 //! ```no_run
 //! # const PROVIDER: cloud_provider::Provider = cloud_provider::Provider::new("mine", "a cloud", |_| {
@@ -17,6 +19,9 @@ pub mod app;
 pub mod command;
 pub mod config;
 pub mod options;
+pub mod print;
+pub mod rbac;
+pub mod reference;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -34,6 +39,13 @@ pub fn main_with(binary: &'static str, providers: impl IntoIterator<Item = Provi
     let arguments: Vec<OsString> = std::env::args_os().collect();
     match command::parse(binary, &registry, arguments) {
         Ok(Action::Run(options)) => run(&registry, *options),
+        Ok(Action::Print(page)) => {
+            match with_runtime(|| print::print(page, binary, &registry, std::io::stdout().lock())) {
+                Ok(Ok(())) => ExitCode::SUCCESS,
+                Ok(Err(error)) => fail(error.as_ref()),
+                Err(error) => fail(&error),
+            }
+        }
         Ok(Action::Provider { command, arguments }) => match with_runtime(|| (command.run)(arguments)) {
             Ok(Ok(())) => ExitCode::SUCCESS,
             Ok(Err(error)) => fail(&error),

@@ -13,11 +13,20 @@ pub mod client;
 pub mod cloud;
 pub mod controllers;
 pub mod debugging;
+pub mod file;
+pub mod gates;
+pub mod generic;
 pub mod leader;
 pub mod logging;
+pub mod migration;
 pub mod node;
+pub mod node_ipam;
 pub mod node_lifecycle;
+pub mod remarks;
+pub mod route;
+pub mod service;
 pub mod serving;
+pub mod webhook;
 
 /// Everything that can be typed.
 #[derive(Debug, Clone, Args)]
@@ -25,6 +34,12 @@ pub struct Options {
     /// A look inside.
     #[command(flatten)]
     pub debugging: debugging::DebuggingOptions,
+    /// Handing controllers over.
+    #[command(flatten)]
+    pub migration: migration::MigrationOptions,
+    /// The process as a whole.
+    #[command(flatten)]
+    pub generic: generic::GenericOptions,
     /// Which cloud.
     #[command(flatten)]
     pub cloud: cloud::CloudOptions,
@@ -40,6 +55,18 @@ pub struct Options {
     /// The node lifecycle controller.
     #[command(flatten)]
     pub node_lifecycle: node_lifecycle::NodeLifecycleOptions,
+    /// The service controller.
+    #[command(flatten)]
+    pub service: service::ServiceOptions,
+    /// The route controller.
+    #[command(flatten)]
+    pub route: route::RouteOptions,
+    /// Node IPAM.
+    #[command(flatten)]
+    pub node_ipam: node_ipam::NodeIpamOptions,
+    /// Admission webhooks.
+    #[command(flatten)]
+    pub webhook: webhook::WebhookOptions,
     /// The secure port.
     #[command(flatten)]
     pub serving: serving::ServingOptions,
@@ -58,6 +85,12 @@ pub struct Options {
     /// Every flag in force, by name, as text.
     #[arg(skip)]
     pub flags: BTreeMap<String, String>,
+    /// What could not be read.
+    #[arg(skip)]
+    pub mistakes: Vec<String>,
+    /// What should be said about the flags that were given.
+    #[arg(skip)]
+    pub remarks: Vec<String>,
 }
 
 /// A path that was given: Go's flags say "none" with the empty string.

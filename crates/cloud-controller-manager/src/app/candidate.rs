@@ -67,17 +67,22 @@ impl Candidate {
 
 /// Tells the world on the Lease who leads: what `kubectl describe lease` shows.
 fn events_about(election: &Election, events: Recorder) -> Listener {
-    let lease = ObjectReference {
-        api_version: Some("coordination.k8s.io/v1".to_owned()),
-        kind: Some("Lease".to_owned()),
-        namespace: Some(election.namespace.clone()),
-        name: Some(election.name.clone()),
-        ..ObjectReference::default()
-    };
+    let lease = lease(election);
     Arc::new(move |notice| match notice {
         Notice::BecameLeader { .. } | Notice::StoppedLeading { .. } => {
             events.normal(&lease, event_reasons::LEADER_ELECTION, notice.to_string());
         }
         Notice::NewLeader { .. } => {}
     })
+}
+
+/// The Lease, as Events refer to it.
+pub(super) fn lease(election: &Election) -> ObjectReference {
+    ObjectReference {
+        api_version: Some("coordination.k8s.io/v1".to_owned()),
+        kind: Some("Lease".to_owned()),
+        namespace: Some(election.namespace.clone()),
+        name: Some(election.name.clone()),
+        ..ObjectReference::default()
+    }
 }

@@ -20,6 +20,7 @@ use prometheus_client::registry::Registry as MetricsRegistry;
 
 use super::Process;
 use crate::config::{Config, Selection};
+use crate::rbac::Right;
 
 mod node;
 mod node_lifecycle;
@@ -43,8 +44,37 @@ pub struct Row {
     pub watches: &'static [Watched],
     /// The annotations of Nodes that it reads; others are not cached.
     pub node_annotations: &'static [&'static str],
+    /// What it does to objects in the cluster, beyond watching them.
+    pub rights: &'static [Right],
+    /// The Events that it writes.
+    pub events: &'static [EventKind],
     /// Registers its metric families and says how to begin it.
     pub prepare: fn(&mut MetricsRegistry) -> Begin,
+}
+
+/// One reason for which Events are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EventKind {
+    /// The reason.
+    pub reason: &'static str,
+    /// Whether somebody should look.
+    pub warning: bool,
+    /// What kind of object it is about.
+    pub about: &'static str,
+    /// When it is written.
+    pub when: &'static str,
+}
+
+impl EventKind {
+    /// All is well.
+    pub const fn normal(reason: &'static str, about: &'static str, when: &'static str) -> Self {
+        Self { reason, warning: false, about, when }
+    }
+
+    /// Somebody should look.
+    pub const fn warning(reason: &'static str, about: &'static str, when: &'static str) -> Self {
+        Self { reason, warning: true, about, when }
+    }
 }
 
 /// A kind of object that is cached.
@@ -54,6 +84,12 @@ pub enum Watched {
     Nodes,
     /// Services.
     Services,
+}
+
+impl std::fmt::Debug for Row {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Row({})", self.name)
+    }
 }
 
 /// Begins a controller.

@@ -9,10 +9,18 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
+use super::cloud::reload;
+
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Standing {
     name: &'static str,
     reason: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Missing {
+    verb: &'static str,
+    resource: String,
 }
 
 /// All of them.
@@ -27,11 +35,13 @@ pub(super) struct Families {
     pub(super) leader: leader::Metrics,
     pub(super) auth: auth::Metrics,
     pub(super) around: around::Metrics,
+    pub(super) cloud_config: reload::Metrics,
     not_running: Family<Standing, Gauge>,
+    missing_rights: Family<Missing, Gauge>,
 }
 
 impl Families {
-    pub(super) fn register(registry: &mut Registry) -> Self {
+    pub(super) fn register(registry: &mut Registry, version: &str) -> Self {
         let families = Self {
             process: metrics::Metrics::register(registry),
             client: client::Metrics::register(registry),
@@ -42,14 +52,21 @@ impl Families {
             leader: leader::Metrics::register(registry),
             auth: auth::Metrics::register(registry),
             around: around::Metrics::register(registry),
+            cloud_config: reload::Metrics::register(registry),
             not_running: Family::default(),
+            missing_rights: Family::default(),
         };
         registry.register(
             "nephos_controllers_not_running",
             "Controllers that do not run in this process, by why: disabled, unsupported, skipped, failed",
             families.not_running.clone(),
         );
-        families.process.built_from(&build());
+        registry.register(
+            "nephos_missing_rights",
+            "Rights on the cluster that this process asked for at its start and does not have",
+            families.missing_rights.clone(),
+        );
+        families.process.built_from(&build(version));
         families
     }
 
@@ -57,10 +74,15 @@ impl Families {
     pub(super) fn does_not_run(&self, name: &'static str, reason: &'static str) {
         self.not_running.get_or_create(&Standing { name, reason }).set(1);
     }
+
+    /// Says that a right is missing.
+    pub(super) fn lacks(&self, verb: &'static str, resource: String) {
+        self.missing_rights.get_or_create(&Missing { verb, resource }).set(1);
+    }
 }
 
 /// What this binary was built from.
-fn build() -> Build {
+fn build(version: &str) -> Build {
     let arch = match std::env::consts::ARCH {
         "x86_64" => "amd64",
         "aarch64" => "arm64",
@@ -69,7 +91,7 @@ fn build() -> Build {
     Build {
         major: env!("CARGO_PKG_VERSION_MAJOR").to_owned(),
         minor: env!("CARGO_PKG_VERSION_MINOR").to_owned(),
-        git_version: concat!("v", env!("CARGO_PKG_VERSION")).to_owned(),
+        git_version: version.to_owned(),
         git_commit: String::new(),
         git_tree_state: String::new(),
         build_date: String::new(),

@@ -18,8 +18,11 @@ use super::Process;
 use super::caches::Caches;
 use super::candidate::Candidate;
 use super::controllers::{Begun, Health, Means, Prepared, Row};
+use super::credentials::Credentials;
 use super::provider_context::Surroundings;
 use crate::command::UPSTREAM_NAME;
+use crate::config::Election;
+use crate::config::migration::Place;
 
 /// How long controllers may take to finish what they are doing.
 const FINISH: Duration = Duration::from_secs(7);
@@ -28,6 +31,7 @@ const FINISH: Duration = Duration::from_secs(7);
 const RELEASE: Duration = Duration::from_secs(9);
 
 /// What the controllers of a leader share.
+#[derive(Clone)]
 pub(super) struct Leading {
     process: Arc<Process>,
     caches: Caches,
@@ -35,6 +39,7 @@ pub(super) struct Leading {
     cloud: Surrounded,
     loader: Option<Loader>,
     gate: LeaseGate,
+    credentials: Option<Arc<Credentials>>,
 }
 
 impl Leading {
@@ -43,6 +48,7 @@ impl Leading {
         caches: Caches,
         cluster: ClusterIdentity,
         cloud: Cloud,
+        credentials: Option<Credentials>,
         leadership: Leadership,
     ) -> Self {
         let (config, metrics) = (&process.config, &process.families.around);
@@ -51,14 +57,29 @@ impl Leading {
         let gate = LeaseGate::new(&cloud.name, leadership, Mode::Act, log, metrics);
         let cloud = surround(cloud, budget, config.deadlines, metrics);
         let loader = cloud.loader(loader::Settings::default());
-        Self { process: Arc::clone(process), caches, cluster, cloud, loader, gate }
+        let credentials = credentials.map(Arc::new);
+        Self { process: Arc::clone(process), caches, cluster, cloud, loader, gate, credentials }
+    }
+
+    /// The same, for controllers that are led under another lease.
+    fn under(&self, leadership: Leadership) -> Self {
+        let (log, metrics) = (self.gate.log().clone(), &self.process.families.around);
+        let gate =
+            LeaseGate::new(self.process.config.provider.name, leadership, self.gate.mode(), log, metrics);
+        Self { gate, ..self.clone() }
+    }
+
+    /// A controller's own client, with its own credentials where each has some.
+    fn client(&self, row: &Row) -> kube::Client {
+        let own = self.credentials.as_ref().and_then(|credentials| credentials.client(row.client));
+        own.unwrap_or_else(|| self.process.clients.named(row.client).build())
     }
 
     fn means(&self, row: &'static Row, stop: Shutdown) -> Means {
         let process = &self.process;
         Means {
             config: Arc::clone(&process.config),
-            client: process.clients.named(row.client).build(),
+            client: self.client(row),
             nodes: self.caches.nodes.clone(),
             services: self.caches.services.clone(),
             cloud: self.cloud.clone(),
@@ -129,28 +150,85 @@ impl Leading {
 /// Waits for its turn, leads, and gives the lease back.
 pub(super) fn group(
     candidate: Candidate,
-    surroundings: Surroundings,
+    surroundings: Arc<Surroundings>,
     leading: Leading,
     controllers: Vec<Prepared>,
-) -> Group {
-    let checks = leading.process.checks.clone();
-    if let Candidate::ForLease(elector) = &candidate {
-        checks.add(Scope::Live, "leaderElection", elector.leadership());
-    }
-    let leading = Arc::new(leading);
-    Group::new("leadership", RELEASE).task("election", move |task| async move {
+) -> anyhow::Result<Group> {
+    watched(&leading.process, "leaderElection", &candidate);
+    let (controllers, migrated) = placed(&leading.process, controllers);
+    let second = migration_candidate(&leading.process)?;
+    let group = Group::new("leadership", RELEASE).task("election", move |task| async move {
         task.ready.complete();
         let stop = task.stop;
         let ended = candidate
             .run(&stop, |_| async {
                 surroundings.announce_leadership();
-                leading.work(controllers, &stop).await
+                let own =
+                    async { Arc::new(leading.clone()).work(controllers, &stop).await.map_err(Into::into) };
+                tokio::try_join!(own, migrate(second, &leading, migrated, &stop)).map(drop)
             })
             .await;
-        match ended {
-            Ended::Lost => bail!("leader election lost: another process may lead by now"),
-            Ended::NeverLed => Ok(()),
-            Ended::Finished(worked) => worked.map_err(Into::into),
+        finished(ended)
+    });
+    Ok(group)
+}
+
+/// Those that are led under the process' own lease, and those under the second one of a migration.
+fn placed(process: &Process, controllers: Vec<Prepared>) -> (Vec<Prepared>, Vec<Prepared>) {
+    let Some(migration) = &process.config.migration else { return (controllers, Vec::new()) };
+    let (mut own, mut migrated) = (Vec::new(), Vec::new());
+    for controller in controllers {
+        let name = controller.row.name;
+        match migration.place(name) {
+            Place::Main => own.push(controller),
+            Place::Migration => migrated.push(controller),
+            Place::Elsewhere => {
+                tracing::info!(
+                    controller = name,
+                    "Skipping {name:?}: the leader migration gives it to another component"
+                );
+                process.families.does_not_run(name, "migrated");
+            }
         }
-    })
+    }
+    (own, migrated)
+}
+
+fn migration_candidate(process: &Process) -> anyhow::Result<Option<Candidate>> {
+    let (Some(election), Some(migration)) = (&process.config.election, &process.config.migration) else {
+        return Ok(None);
+    };
+    let second = Election { name: migration.leader_name.clone(), ..election.clone() };
+    let candidate = Candidate::new(Some(&second), process)?;
+    watched(process, "leaderElection-migration", &candidate);
+    Ok(Some(candidate))
+}
+
+/// Stands for the lease of the migration too, and leads what is migrated once it holds both.
+async fn migrate(
+    candidate: Option<Candidate>,
+    leading: &Leading,
+    controllers: Vec<Prepared>,
+    stop: &Shutdown,
+) -> anyhow::Result<()> {
+    let Some(candidate) = candidate else { return Ok(()) };
+    tracing::info!("Standing for the lease of the leader migration");
+    let leading = Arc::new(leading.under(candidate.leadership()));
+    let work = |_| async { leading.work(controllers, stop).await.map_err(Into::into) };
+    finished(candidate.run(stop, work).await)
+}
+
+fn finished(ended: Ended<anyhow::Result<()>>) -> anyhow::Result<()> {
+    match ended {
+        Ended::Lost => bail!("leader election lost: another process may lead by now"),
+        Ended::NeverLed => Ok(()),
+        Ended::Finished(worked) => worked,
+    }
+}
+
+/// A check that fails once a lease that is held is not renewed in time.
+fn watched(process: &Process, name: &str, candidate: &Candidate) {
+    if let Candidate::ForLease(elector) = candidate {
+        process.checks.add(Scope::Live, name, elector.leadership());
+    }
 }

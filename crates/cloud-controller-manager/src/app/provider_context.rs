@@ -7,7 +7,7 @@ use cloud_provider::context::{
     BoxFuture, Clock, EventSink, EventType, Leadership as MayAct, Shutdown as End, Subject,
 };
 use cloud_provider::{ClusterIdentity, Context};
-use controller_kit::clock::SharedClock;
+use controller_kit::clock::{SharedClock, SystemClock};
 use controller_kit::events::{Kind, Recorder};
 use controller_kit::leader::Leadership;
 use controller_kit::lifecycle::Shutdown;
@@ -23,7 +23,6 @@ pub(super) struct Surroundings {
     cluster: ClusterIdentity,
     voice: Arc<Voice>,
     time: Arc<Time>,
-    end: Arc<Stop>,
     lead: Arc<Lead>,
     nodes: Arc<Nodes>,
     services: Arc<Services>,
@@ -44,17 +43,16 @@ impl Surroundings {
             transport: Arc::new(Wire::new()),
             voice: Arc::new(Voice(process.events.clone())),
             time: Arc::new(Time { wall: Arc::clone(&process.clock), started: Instant::now() }),
-            end: Arc::new(Stop(process.shutdown.clone())),
             lead: Arc::new(Lead { leadership, led: Shutdown::new() }),
         }
     }
 
-    /// The context for one build of the provider.
-    pub(super) fn context(&self) -> Context {
+    /// The context for one build of the provider, whose background work `end` ends.
+    pub(super) fn context(&self, end: &Shutdown) -> Context {
         let mut context = Context::inert().with_cluster(self.cluster.clone());
         context.events = Arc::clone(&self.voice) as _;
         context.clock = Arc::clone(&self.time) as _;
-        context.shutdown = Arc::clone(&self.end) as _;
+        context.shutdown = Arc::new(Stop(end.clone()));
         context.leadership = Arc::clone(&self.lead) as _;
         context.nodes = Arc::clone(&self.nodes) as _;
         context.services = Arc::clone(&self.services) as _;
@@ -66,6 +64,14 @@ impl Surroundings {
     pub(super) fn announce_leadership(&self) {
         self.lead.led.trigger();
     }
+}
+
+/// A context for a cloud that is only asked what it can do: it can be reached, it has the time, and it never leads.
+pub(crate) fn bare() -> Context {
+    let mut context = Context::inert();
+    context.clock = Arc::new(Time { wall: Arc::new(SystemClock), started: Instant::now() });
+    context.transport = Arc::new(Wire::new());
+    context
 }
 
 struct Voice(Recorder);

@@ -3,7 +3,6 @@
 //! It is up before anything else, so that a process that waits for its API server can be asked how it is. Who may see
 //! more than health is the API server's to say: until it is there, nobody may.
 
-use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::path::Path;
 use std::sync::Arc;
@@ -22,6 +21,7 @@ use controller_kit::serve::{Contents, Server, Site};
 use prometheus_client::registry::Registry as MetricsRegistry;
 
 use super::Process;
+use super::configz::configz;
 use crate::command::UPSTREAM_NAME;
 
 /// How long the port may take to close.
@@ -58,10 +58,10 @@ pub(super) async fn open(
     );
     let site = Arc::new(Site::new(Contents {
         component: UPSTREAM_NAME.to_owned(),
-        version: concat!("v", env!("CARGO_PKG_VERSION")).to_owned(),
+        version: process.config.version.clone(),
         checks: process.checks.clone(),
         metrics: Arc::new(metrics),
-        configz: BTreeMap::new(),
+        configz: configz(&process.config),
         flags: process.config.flags.clone(),
         log: serving.profiling.then_some(verbosity),
         access,

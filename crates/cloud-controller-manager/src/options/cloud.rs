@@ -28,6 +28,11 @@ pub struct CloudOptions {
           default_missing_value = "true", action = clap::ArgAction::Set, value_name = "BOOL", hide = true)]
     pub allow_untagged_cloud: bool,
 
+    /// How often the cloud provider configuration file is compared with the one in force. A new version that works
+    /// replaces it without a restart; one that does not is reported and left. 0 to read it at start only.
+    #[arg(long, default_value = "10s", value_name = "DURATION")]
+    pub cloud_config_reload_period: GoDuration,
+
     /// How many calls to the cloud may be under way at once, for all controllers together. The number shrinks by itself when
     /// the cloud throttles.
     #[arg(long, default_value = "16", value_name = "NUMBER")]

@@ -11,4 +11,9 @@ pub struct DebuggingOptions {
     #[arg(long, default_value = "true", value_parser = boolean, num_args = 0..=1, require_equals = true,
           default_missing_value = "true", action = clap::ArgAction::Set, value_name = "BOOL")]
     pub profiling: bool,
+
+    /// Accepted without effect: block profiling is of Go's runtime.
+    #[arg(long, default_value = "false", value_parser = boolean, num_args = 0..=1, require_equals = true,
+          default_missing_value = "true", action = clap::ArgAction::Set, value_name = "BOOL")]
+    pub contention_profiling: bool,
 }

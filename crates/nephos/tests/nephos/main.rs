@@ -4,9 +4,14 @@
 #![expect(clippy::expect_used, reason = "a test that cannot go on says so by panicking")]
 
 mod crowd;
+mod endings;
+mod migration;
 mod nodes;
 mod process;
+mod reload;
+mod rights;
 mod scene;
+mod starting;
 
 use std::time::Duration;
 

@@ -1,5 +1,6 @@
 //! Nodes, from the kubelet's registration to the end of their machine, through the whole binary.
 
+use std::path::Path;
 use std::time::Duration;
 
 use control_plane::kubelet::register_all;
@@ -16,19 +17,19 @@ use crate::scene::{Scene, eventually, free_port};
 
 const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 
-fn kubelets(count: usize) -> Vec<Kubelet> {
+pub(crate) fn kubelets(count: usize) -> Vec<Kubelet> {
     (0..count).map(|number| Kubelet::new(format!("worker-{number:02}"))).collect()
 }
 
-fn is_initialised(node: &Node) -> bool {
+pub(crate) fn is_initialised(node: &Node) -> bool {
     let spec = node.spec.clone().unwrap_or_default();
     let tainted = spec.taints.unwrap_or_default().iter().any(|taint| taint.key == UNINITIALIZED);
     spec.provider_id.is_some_and(|id| id.starts_with("fake://")) && !tainted
 }
 
-/// A client of the manager's own port, with an administrator's certificate.
-async fn port_client(scene: &Scene, port: u16) -> kube::Client {
-    let kubeconfig = kube::config::Kubeconfig::read_from(&scene.kubeconfig).expect("reading the kubeconfig");
+/// A client of the manager's own port, with the credentials of a kubeconfig.
+pub(crate) async fn port_client(kubeconfig: &Path, port: u16) -> kube::Client {
+    let kubeconfig = kube::config::Kubeconfig::read_from(kubeconfig).expect("reading the kubeconfig");
     let mut config =
         kube::Config::from_custom_kubeconfig(kubeconfig, &kube::config::KubeConfigOptions::default())
             .await
@@ -39,7 +40,7 @@ async fn port_client(scene: &Scene, port: u16) -> kube::Client {
     kube::Client::try_from(config).expect("a client")
 }
 
-async fn page(client: &kube::Client, path: &str) -> String {
+pub(crate) async fn page(client: &kube::Client, path: &str) -> String {
     let request = Request::get(path).body(Vec::new()).expect("a request");
     client.request_text(request).await.unwrap_or_else(|error| format!("{path}: {error:?}"))
 }
@@ -65,7 +66,7 @@ async fn twenty_nodes_are_initialised_and_the_one_whose_machine_vanishes_is_dele
     })
     .await;
 
-    let own = port_client(&scene, port).await;
+    let own = port_client(&scene.kubeconfig, port).await;
     let metrics = page(&own, "/metrics").await;
     for line in [
         r#"running_managed_controllers{name="cloud-node",manager="cloud-controller-manager"} 1"#,

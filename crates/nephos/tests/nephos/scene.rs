@@ -22,6 +22,7 @@ pub(crate) struct Scene {
     /// The cloud, from behind.
     pub(crate) world: World,
     cloud_config: PathBuf,
+    endpoint: String,
     _files: tempfile::TempDir,
     served: JoinHandle<()>,
 }
@@ -43,17 +44,23 @@ impl Scene {
         let served = tokio::spawn(async move {
             server::serve(listener, open, std::future::pending()).await.expect("the cloud is served");
         });
-        let cloud_config = files.path().join("cloud.yaml");
-        std::fs::write(&cloud_config, format!("endpoint: http://{address}\n{}", lines(&provider)))
-            .expect("writing the cloud config");
-        Self {
+        let scene = Self {
             kubeconfig: cluster.admin_kubeconfig().to_owned(),
             cluster,
             world,
-            cloud_config,
+            cloud_config: files.path().join("cloud.yaml"),
+            endpoint: format!("http://{address}"),
             _files: files,
             served,
-        }
+        };
+        scene.configure(&lines(&provider));
+        scene
+    }
+
+    /// Writes the cloud config: where the cloud is, and these keys beside.
+    pub(crate) fn configure(&self, keys: &str) {
+        let text = format!("endpoint: {}\n{keys}", self.endpoint);
+        std::fs::write(&self.cloud_config, text).expect("writing the cloud config");
     }
 
     /// A manager; nothing is served unless `extra` says so.
@@ -78,13 +85,17 @@ impl Scene {
         self.cluster.admin().await.expect("an administrator's client")
     }
 
-    /// What the Events on the Lease say, without the identities, sorted.
-    pub(crate) async fn election_events(&self) -> Vec<String> {
+    /// What the Events on the Lease with this reason say.
+    pub(crate) async fn lease_events(&self, reason: &str) -> Vec<String> {
         let events: kube::Api<Event> = kube::Api::namespaced(self.client().await, "kube-system");
-        let on_lease =
-            kube::api::ListParams::default().fields("involvedObject.kind=Lease,reason=LeaderElection");
-        let found = events.list(&on_lease).await.expect("listing events");
-        let messages = found.items.into_iter().filter_map(|event| event.message);
+        let on_lease = format!("involvedObject.kind=Lease,reason={reason}");
+        let found = events.list(&kube::api::ListParams::default().fields(&on_lease)).await;
+        found.expect("listing events").items.into_iter().filter_map(|event| event.message).collect()
+    }
+
+    /// Who began and ceased to lead, without the identities, sorted.
+    pub(crate) async fn election_events(&self) -> Vec<String> {
+        let messages = self.lease_events("LeaderElection").await.into_iter();
         let mut said: Vec<String> = messages
             .map(|text| text.split_once(' ').map_or(text.clone(), |(_, what)| what.to_owned()))
             .collect();
@@ -104,13 +115,13 @@ pub(crate) fn free_port() -> u16 {
     listener.and_then(|listener| listener.local_addr()).expect("a free port").port()
 }
 
-/// Asks again and again until the answer is there.
 /// The keys of an object as lines of YAML; JSON is YAML.
 fn lines(object: &serde_json::Value) -> String {
     let keys = object.as_object().into_iter().flatten();
     keys.map(|(key, value)| format!("{key}: {value}\n")).collect::<Vec<_>>().concat()
 }
 
+/// Asks again and again until the answer is there.
 pub(crate) async fn eventually<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
     let asked = Instant::now();
     loop {
