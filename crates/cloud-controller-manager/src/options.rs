@@ -15,8 +15,11 @@ pub mod controllers;
 pub mod debugging;
 pub mod leader;
 pub mod logging;
+pub mod networks;
 pub mod node;
+pub mod node_ipam;
 pub mod node_lifecycle;
+pub mod route;
 pub mod serving;
 
 /// Everything that can be typed.
@@ -40,6 +43,15 @@ pub struct Options {
     /// The node lifecycle controller.
     #[command(flatten)]
     pub node_lifecycle: node_lifecycle::NodeLifecycleOptions,
+    /// The cluster's networks.
+    #[command(flatten)]
+    pub networks: networks::NetworkOptions,
+    /// The route controller.
+    #[command(flatten)]
+    pub route: route::RouteOptions,
+    /// Node IPAM.
+    #[command(flatten)]
+    pub node_ipam: node_ipam::NodeIpamOptions,
     /// The secure port.
     #[command(flatten)]
     pub serving: serving::ServingOptions,

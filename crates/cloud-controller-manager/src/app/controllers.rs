@@ -22,10 +22,12 @@ use super::Process;
 use crate::config::{Config, Selection};
 
 mod node;
+mod node_ipam;
 mod node_lifecycle;
+mod route;
 
 /// Every controller, in the order in which they are begun.
-pub const TABLE: &[Row] = &[node::ROW, node_lifecycle::ROW];
+pub const TABLE: &[Row] = &[node::ROW, node_lifecycle::ROW, node_ipam::ROW, route::ROW];
 
 /// One controller.
 pub struct Row {
