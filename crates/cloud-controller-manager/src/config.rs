@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use cloud_controllers::around::{Deadlines, budget};
-use cloud_controllers::{node, node_lifecycle};
+use cloud_controllers::{node, node_ipam, node_lifecycle, route};
 use cloud_provider::registry::Choice;
 use cloud_provider::{Provider, Registry};
 use controller_kit::client::{self, Rate};
@@ -61,6 +61,10 @@ pub struct Config {
     pub node: node::Settings,
     /// The node lifecycle controller.
     pub node_lifecycle: node_lifecycle::Settings,
+    /// The route controller.
+    pub route: Route,
+    /// Node IPAM, as typed.
+    pub node_ipam: node_ipam::Typed,
     /// What is served, and to whom.
     pub serving: Serving,
     /// What is logged.
@@ -71,6 +75,17 @@ pub struct Config {
     pub remarks: Vec<String>,
     /// Every flag in force, by name, as `/flagz` shows it. No flag holds a secret.
     pub flags: BTreeMap<String, String>,
+}
+
+/// What the route controller was told. Whether it can run with that is its own business.
+#[derive(Debug, Clone)]
+pub struct Route {
+    /// `--configure-cloud-routes`.
+    pub configure: bool,
+    /// `--cluster-cidr`.
+    pub cluster_cidr: String,
+    /// The numbers.
+    pub settings: route::Settings,
 }
 
 /// The secure port.
@@ -131,6 +146,7 @@ impl Config {
         let deadlines = checks.all(options.cloud.deadlines());
         let node = checks.all(options.node.settings());
         let node_lifecycle = checks.all(options.node_lifecycle.settings());
+        let route = checks.all(options.route.settings(&options.networks));
         let serving = checks.all(serving(&options));
         let whole = (|| {
             Some(Self {
@@ -151,6 +167,12 @@ impl Config {
                 start_interval: options.controllers.controller_start_interval.get(),
                 node: node?,
                 node_lifecycle: node_lifecycle?,
+                route: Route {
+                    configure: options.networks.configure_cloud_routes,
+                    cluster_cidr: options.networks.cluster_cidr.clone(),
+                    settings: route?,
+                },
+                node_ipam: options.node_ipam.typed(&options.networks),
                 serving: serving?,
                 logging: log::Options {
                     format: options.logging.logging_format,

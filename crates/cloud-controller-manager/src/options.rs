@@ -19,6 +19,7 @@ pub mod generic;
 pub mod leader;
 pub mod logging;
 pub mod migration;
+pub mod networks;
 pub mod node;
 pub mod node_ipam;
 pub mod node_lifecycle;
@@ -58,6 +59,9 @@ pub struct Options {
     /// The service controller.
     #[command(flatten)]
     pub service: service::ServiceOptions,
+    /// The cluster's networks.
+    #[command(flatten)]
+    pub networks: networks::NetworkOptions,
     /// The route controller.
     #[command(flatten)]
     pub route: route::RouteOptions,

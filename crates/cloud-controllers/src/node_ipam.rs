@@ -18,7 +18,6 @@ use std::time::Duration;
 use cloud_provider::well_known::{event_sources, queues};
 use controller_kit::cache::{Cache, Change, Key, Listener};
 use controller_kit::events::Recorder;
-use controller_kit::leader::Leadership;
 use controller_kit::lifecycle::Shutdown;
 use controller_kit::log::report;
 use controller_kit::queue::{self, Priority, Queue, RateLimits};
@@ -30,6 +29,7 @@ use self::ledger::Ledger;
 pub use self::metrics::Metrics;
 pub use self::settings::{Idle, Ranges, Settings, Typed};
 use self::sync::Core;
+use crate::around::LeaseGate;
 use crate::news::News;
 
 /// The name under which the controller is switched on and off.
@@ -60,8 +60,8 @@ pub struct Parts {
     pub nodes: Cache<Node>,
     /// Where it tells what happened; it speaks as [`event_sources::CIDR_ALLOCATOR`].
     pub events: Recorder,
-    /// Whether this process may write.
-    pub leadership: Leadership,
+    /// Says whether this process may write: it leads, and does not only observe.
+    pub gate: LeaseGate,
     /// Its own families.
     pub metrics: Metrics,
     /// The families of all queues.
@@ -93,7 +93,7 @@ impl Controller {
             api: Api::all(parts.client),
             nodes: parts.nodes,
             events: parts.events.for_component(event_sources::CIDR_ALLOCATOR),
-            leadership: parts.leadership,
+            gate: parts.gate,
             metrics: parts.metrics,
             ledger: Mutex::new(Ledger::new(ranges.sets, &ranges.services)),
             waiting: Mutex::new(BTreeSet::new()),

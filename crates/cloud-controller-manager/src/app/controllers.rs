@@ -23,10 +23,12 @@ use crate::config::{Config, Selection};
 use crate::rbac::Right;
 
 mod node;
+mod node_ipam;
 mod node_lifecycle;
+mod route;
 
 /// Every controller, in the order in which they are begun.
-pub const TABLE: &[Row] = &[node::ROW, node_lifecycle::ROW];
+pub const TABLE: &[Row] = &[node::ROW, node_lifecycle::ROW, node_ipam::ROW, route::ROW];
 
 /// One controller.
 pub struct Row {

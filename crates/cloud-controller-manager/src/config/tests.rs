@@ -58,3 +58,35 @@ fn defaults_are_upstreams_but_for_the_client_side_limit() {
     assert_eq!(config.cluster_name, "kubernetes");
     assert!(config.client.rate.is_none());
 }
+
+/// Proves: ROUTE-1, ROUTE-8, IPAM-2
+#[test]
+fn networks_are_read_by_upstreams_flags_and_judged_by_their_controllers() {
+    let config = check(&["--cloud-provider=fake"]).unwrap();
+    assert!(config.route.configure && config.route.cluster_cidr.is_empty());
+    assert_eq!(config.route.settings.audit_period, Duration::from_secs(300), "upstream's is 10 s");
+    assert_eq!(config.node_ipam, node_ipam::Typed::default());
+    let config = check(&[
+        "--cloud-provider=fake",
+        "--allocate-node-cidrs",
+        "--cluster-cidr=10.244.0.0/16,fd00:10::/48",
+        "--service-cluster-ip-range=10.96.0.0/12",
+        "--node-cidr-mask-size=0",
+        "--node-cidr-mask-size-ipv4=25",
+        "--node-cidr-mask-size-ipv6=64",
+        "--configure-cloud-routes=false",
+        "--route-reconciliation-period=10s",
+        "--concurrent-route-syncs=3",
+    ])
+    .unwrap();
+    assert!(!config.route.configure);
+    assert_eq!(config.route.settings.audit_period, Duration::from_secs(10));
+    assert_eq!(config.route.settings.workers, 3);
+    assert!(node_ipam::Ranges::of(&config.node_ipam).is_ok());
+    // What only concerns one controller does not stop the others.
+    assert!(check(&["--cloud-provider=fake", "--cluster-cidr=nonsense", "--allocate-node-cidrs"]).is_ok());
+    let errors =
+        check(&["--cloud-provider=fake", "--route-reconciliation-period=0s", "--concurrent-route-syncs=0"]);
+    let errors = errors.unwrap_err().to_string();
+    assert!(errors.contains("--route-reconciliation-period") && errors.contains("--concurrent-route-syncs"));
+}

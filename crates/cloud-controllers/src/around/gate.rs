@@ -62,7 +62,17 @@ impl LeaseGate {
 
     /// The same, with what the changes are made for in the log: `service shop/web`.
     pub fn changes_for(&self, cause: impl Into<Arc<str>>) -> Changes {
-        Changes::through(Arc::new(Passage { gate: self.clone(), cause: Some(cause.into()) }))
+        Changes::through(self.gate_for(cause))
+    }
+
+    /// The gate itself, for a caller that puts a stricter one before it.
+    pub fn gate_for(&self, cause: impl Into<Arc<str>>) -> Arc<dyn Gate> {
+        Arc::new(Passage { gate: self.clone(), cause: Some(cause.into()) })
+    }
+
+    /// Whether changes are made and the lease is held: for writes that are no change of a cloud.
+    pub fn may_start(&self) -> bool {
+        self.0.mode == Mode::Act && self.0.leadership.may_write()
     }
 
     /// What was decided.
@@ -105,7 +115,7 @@ impl Gate for Passage {
     }
 
     fn may_start(&self) -> bool {
-        self.gate.0.mode == Mode::Act && self.gate.0.leadership.may_write()
+        self.gate.may_start()
     }
 
     fn ended(&self, change: &Change, outcome: Outcome) {

@@ -7,7 +7,6 @@ use std::time::Duration;
 use cloud_provider::well_known::event_reasons;
 use controller_kit::cache::{Cache, Key};
 use controller_kit::events::{Recorder, reference};
-use controller_kit::leader::Leadership;
 use controller_kit::log::report;
 use controller_kit::patch::node::Change;
 use controller_kit::worker::Outcome;
@@ -20,6 +19,7 @@ use super::ledger::{Ledger, Oddities};
 use super::metrics::Metrics;
 use super::plan::{Wish, wish};
 use super::{ODD_REASON, UNKNOWN_OUTCOME};
+use crate::around::LeaseGate;
 use crate::news::News;
 
 /// How often a write is tried in one go.
@@ -35,7 +35,7 @@ pub(super) struct Core {
     pub(super) api: Api<Node>,
     pub(super) nodes: Cache<Node>,
     pub(super) events: Recorder,
-    pub(super) leadership: Leadership,
+    pub(super) gate: LeaseGate,
     pub(super) metrics: Metrics,
     pub(super) ledger: Mutex<Ledger>,
     /// Nodes for which there was no block.
@@ -51,6 +51,8 @@ enum Written {
     Gone,
     /// It was refused, or nobody knows.
     Failed(String),
+    /// This process may not write now.
+    Fenced,
 }
 
 impl Core {
@@ -134,6 +136,7 @@ impl Core {
                 self.change(|ledger| ledger.forget_uid(name, uid));
                 Outcome::Done
             }
+            Written::Fenced => Outcome::Requeue,
             Written::Failed(why) => {
                 let message = format!("Cannot assign {} to node {name}: {why}", listed(&cidrs));
                 self.tell(node, event_reasons::CIDR_ASSIGNMENT_FAILED, &message);
@@ -152,8 +155,8 @@ impl Core {
         let patch = patch.only_for_uid(uid);
         let mut why = String::new();
         for _ in 0..TRIES {
-            if !self.leadership.may_write() {
-                return Written::Failed("this process may no longer hold the leader lease".to_owned());
+            if !self.gate.may_start() {
+                return Written::Fenced;
             }
             why = match tokio::time::timeout(DEADLINE, patch.apply(&self.api, name)).await {
                 Ok(Ok(current)) => return Written::Has(Box::new(current)),

@@ -1,5 +1,7 @@
 use std::collections::BTreeSet;
 
+use cloud_controllers::around::gate::Mode;
+use cloud_controllers::around::{DecisionLog, LeaseGate, Metrics as CallMetrics};
 use cloud_controllers::node_ipam::{Controller, Metrics, Parts, Ranges, Settings, Typed};
 use controller_kit::leader::Leadership;
 use controller_kit::lifecycle::Shutdown;
@@ -18,11 +20,16 @@ pub(crate) fn typed(cluster_cidr: &str) -> Typed {
 
 /// Starts node IPAM on a stage; aborting the task is a crash.
 pub(crate) fn start(stage: &Stage, typed: &Typed, metrics: Metrics) -> (JoinHandle<()>, Shutdown) {
+    start_as(stage, typed, metrics, Mode::Act)
+}
+
+fn start_as(stage: &Stage, typed: &Typed, metrics: Metrics, mode: Mode) -> (JoinHandle<()>, Shutdown) {
+    let (calls, leadership) = (CallMetrics::unregistered(), Leadership::unconditional());
     let parts = Parts {
         client: stage.server.client_as("ipam"),
         nodes: stage.nodes.clone(),
         events: stage.events.clone(),
-        leadership: Leadership::unconditional(),
+        gate: LeaseGate::new("fake", leadership, mode, DecisionLog::new(stage.clock.clone()), &calls),
         metrics,
         queue_metrics: queue::Metrics::unregistered(),
         worker_metrics: worker::Metrics::unregistered(),
@@ -245,6 +252,16 @@ async fn a_cache_that_lags_behind_hands_out_nothing_twice() {
         "the cache is still behind"
     );
     assert_eq!(cidrs(&stage, "b"), ["10.244.0.0/24"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_that_may_not_write_writes_nothing_and_complains_to_nobody() {
+    let stage = Stage::new(1, strict());
+    start_as(&stage, &typed("10.244.0.0/16"), Metrics::unregistered(), Mode::Observe);
+    stage.server.create(&node("a").build());
+    sleep(secs(300)).await;
+    assert!(stage.server.requests().user_agent("ipam").writes().is_empty());
+    assert!(stage.events_about("a").is_empty());
 }
 
 /// Proves: IPAM-1, IPAM-9

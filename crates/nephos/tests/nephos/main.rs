@@ -6,6 +6,7 @@
 mod crowd;
 mod endings;
 mod migration;
+mod networks;
 mod nodes;
 mod process;
 mod reload;

@@ -1,0 +1,50 @@
+//! The route controller, as the manager begins it.
+
+use anyhow::Context as _;
+use cloud_controllers::around::Urgency;
+use cloud_controllers::route::{self, Controller, Metrics, Parts, Slots};
+use cloud_provider::Capability;
+use cloud_provider::well_known::service_accounts;
+
+use super::{Begun, Means, Row, Watched};
+
+pub(super) const ROW: Row = Row {
+    name: route::NAME,
+    aliases: &[route::ALIAS],
+    running_name: route::RUNNING_NAME,
+    client: service_accounts::ROUTE_CONTROLLER,
+    needs: Some(Capability::Routes),
+    watches: &[Watched::Nodes],
+    node_annotations: &[],
+    prepare: |registry| {
+        let metrics = Metrics::register(registry);
+        Box::new(|means| begin(means, metrics))
+    },
+};
+
+fn begin(means: Means, metrics: Metrics) -> anyhow::Result<Begun> {
+    let told = &means.config.route;
+    let cloud = means.cloud.cloud(Urgency::Drift);
+    let networks = match route::networks(told.configure, &cloud, &told.cluster_cidr) {
+        Ok(networks) => networks,
+        Err(idle) => return Ok(Begun::Skipped(idle.to_string())),
+    };
+    let parts = Parts {
+        client: means.client,
+        nodes: means.nodes,
+        routes: Slots::of(&means.cloud).context(Capability::Routes.missing())?,
+        gate: means.gate,
+        cluster: means.cluster,
+        networks,
+        events: means.events,
+        clock: means.clock,
+        metrics,
+        queue_metrics: means.queue_metrics,
+        worker_metrics: means.worker_metrics,
+    };
+    let controller = Controller::new(parts, told.settings.clone());
+    let (stop, health) = (means.stop, means.health);
+    Ok(Begun::Running(Box::pin(async move {
+        controller.run(&stop, |workers| health.ask(workers)).await;
+    })))
+}
