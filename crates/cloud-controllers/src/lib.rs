@@ -10,3 +10,4 @@ pub mod node;
 pub mod node_ipam;
 pub mod node_lifecycle;
 pub mod pod_networks;
+pub mod service;
