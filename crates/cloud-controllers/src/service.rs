@@ -130,8 +130,8 @@ impl Controller {
     }
 
     /// Works until `stop` is triggered, then finishes what is under way. Waits for both caches first. `told` is handed
-    /// the health of each of the two queues.
-    pub async fn run(&self, stop: &Shutdown, mut told: impl FnMut(Health)) {
+    /// the health of those who work on what somebody waits for.
+    pub async fn run(&self, stop: &Shutdown, told: impl FnOnce(Health)) {
         let synced = async { tokio::join!(self.core.services.wait_synced(), self.nodes.wait_synced()) };
         if stop.or_stop(synced).await.is_none() {
             return;
@@ -139,7 +139,6 @@ impl Controller {
         let urgent = self.spawn(Lane::Urgent, self.core.settings.workers);
         let upkeep = self.spawn(Lane::Upkeep, self.core.settings.upkeep_workers);
         told(urgent.health());
-        told(upkeep.health());
         stop.or_stop(async {
             tokio::join!(
                 self.listen(),
@@ -236,9 +235,8 @@ impl Controller {
     }
 
     fn follow_now(&self) {
-        let sync = Arc::new(self.core.metrics.node_sync());
         let backends = self.core.roster.current();
-        let keys = self.core.ledger.follow(&backends, &sync);
+        let keys = self.core.ledger.follow(&backends, || self.core.metrics.node_sync());
         tracing::debug!(nodes = backends.nodes().len(), services = keys.len(), "The nodes changed");
         for key in keys {
             self.core.lanes.add(Lane::Upkeep, key, Priority::NORMAL);

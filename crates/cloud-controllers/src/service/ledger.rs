@@ -1,6 +1,7 @@
 //! What this process knows of each Service, by name: which object it is, what its load balancer is, what was told about it.
 //! It is memory and nothing else: after a restart the cloud and the API server say it all again.
 
+use std::cell::LazyCell;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -10,6 +11,7 @@ use controller_kit::cache::Key;
 use k8s_openapi::api::core::v1::Service;
 use tokio::time::Instant;
 
+use super::backends::Backends;
 use super::failure::Failure;
 use super::metrics::NodeSync;
 use super::plan::{Applied, Known};
@@ -234,13 +236,13 @@ impl Ledger {
     }
 
     /// The nodes changed: notes the change with everyone whose load balancer has others; their names, in order.
-    pub(super) fn follow(&self, now: &super::backends::Backends, sync: &Arc<NodeSync>) -> Vec<Key> {
+    pub(super) fn follow(&self, now: &Backends, sync: impl FnOnce() -> NodeSync) -> Vec<Key> {
         let mut all = self.lock();
-        let mut keys = Vec::new();
+        let (mut keys, sync) = (Vec::new(), LazyCell::new(|| Arc::new(sync())));
         for (key, entry) in all.iter_mut() {
             let old = entry.known.applied.as_ref().filter(|_| !entry.gone);
             if old.is_some_and(|applied| *applied.backends != *now) {
-                entry.node_sync = Some(Arc::clone(sync));
+                entry.node_sync = Some(Arc::clone(&sync));
                 keys.push(key.clone());
             }
         }
@@ -266,4 +268,73 @@ pub(super) fn uid(service: &Service) -> &str {
 /// A Service's version, where versions can be compared, which Kubernetes promises since 1.35 and etcd always gave.
 fn version(service: &Service) -> Option<u64> {
     service.metadata.resource_version.as_deref()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::service;
+
+    use super::*;
+
+    fn version_of(version: &str, uid: &str) -> Arc<Service> {
+        let mut service = service("web").namespace("shop").uid(uid).load_balancer().build();
+        service.metadata.resource_version = Some(version.to_owned());
+        Arc::new(service)
+    }
+
+    /// Proves: SVC-57
+    #[tokio::test(start_paused = true)]
+    async fn what_is_known_of_a_service_goes_with_it() {
+        let (ledger, web) = (Ledger::default(), version_of("5", "u1"));
+        let key = Key::of(&*web);
+        ledger.see(&key, Some(&web));
+        assert!(ledger.hold(&web));
+        ledger.cleaned(&web);
+        ledger.see(&key, None);
+        assert!(ledger.lock().is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_cache_that_lags_does_not_undo_what_we_wrote() {
+        let (ledger, key) = (Ledger::default(), Key::namespaced("shop", "web"));
+        ledger.see(&key, Some(&version_of("5", "u1")));
+        ledger.wrote(&version_of("7", "u1"));
+        ledger.see(&key, Some(&version_of("6", "u1")));
+        let (current, _) = ledger.current(&key).unwrap();
+        assert_eq!(current.metadata.resource_version.as_deref(), Some("7"));
+    }
+
+    /// Proves: SVC-18, SVC-20
+    #[tokio::test(start_paused = true)]
+    async fn a_former_object_is_remembered_until_nothing_is_left_of_it() {
+        let (ledger, key) = (Ledger::default(), Key::namespaced("shop", "web"));
+        let (first, second) = (version_of("5", "u1"), version_of("9", "u2"));
+        ledger.see(&key, Some(&first));
+        assert!(ledger.hold(&first));
+        ledger.see(&key, Some(&second));
+        assert!(!ledger.hold(&first), "nothing more is made for it");
+        assert_eq!(ledger.departed(&key).len(), 1);
+        ledger.see(&key, None);
+        assert!(ledger.current(&key).is_none());
+        assert_eq!(ledger.departed(&key).len(), 1, "nothing was ever made for the second");
+        ledger.is_clean(&key, &first);
+        assert!(ledger.lock().is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_failure_is_told_when_it_is_new_and_then_rarely() {
+        let (ledger, web, start) = (Ledger::default(), version_of("5", "u1"), Instant::now());
+        ledger.see(&Key::of(&*web), Some(&web));
+        let at = |secs| start + Duration::from_secs(secs);
+        let pending = Failure::no_address();
+        assert!(!ledger.failed(&web, &pending, at(0)), "it may only take a moment");
+        assert!(ledger.failed(&web, &pending, at(15)));
+        assert!(!ledger.failed(&web, &pending, at(600)));
+        let failing = Failure { reason: "CloudFailed", patience: Duration::ZERO, ..pending };
+        assert!(ledger.failed(&web, &failing, at(601)), "another reason");
+        let other_words = Failure { message: "request 2".into(), ..failing };
+        assert!(!ledger.failed(&web, &other_words, at(602)));
+        assert!(ledger.failed(&web, &other_words, at(661)));
+        assert!(ledger.failed(&web, &other_words, at(661 + 1800)));
+    }
 }

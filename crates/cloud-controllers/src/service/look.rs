@@ -6,11 +6,12 @@ use std::sync::Arc;
 use cloud_provider::load_balancer::{Agreement, Observed, Spec};
 use controller_kit::cache::Key;
 use controller_kit::log::report;
-use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::core::v1::{LoadBalancerStatus, Service};
 
 use super::DRIFT_REASON;
 use super::plan::Applied;
 use super::settings::Drift;
+use super::status;
 use super::sync::{Core, Setback, setback};
 use super::wish::{self, Print};
 
@@ -53,22 +54,26 @@ impl Core {
         Ok(())
     }
 
-    /// A load balancer from before this process. If it is not as it should be, it is ensured.
+    /// A load balancer from before this process. If it is not as it should be, it is ensured. So is one at another address
+    /// than its Service says: whoever changed it may not have finished.
     fn recognise(
         &self,
         service: &Service,
         observed: Option<Observed>,
-        as_applied: impl FnOnce(k8s_openapi::api::core::v1::LoadBalancerStatus) -> Applied,
+        as_applied: impl FnOnce(LoadBalancerStatus) -> Applied,
     ) {
-        match observed {
+        let found = match observed {
             Some(Observed { status, agreement: Agreement::Same }) => {
-                self.ledger.applied(service, as_applied(status));
+                let applied = as_applied(status);
+                if !status::differs(service, &applied, false) {
+                    self.ledger.applied(service, applied);
+                    return;
+                }
+                Some(Agreement::Different(vec!["it answers at another address".to_owned()]))
             }
-            other => {
-                let found = other.map(|observed| observed.agreement);
-                tracing::info!(service = %Key::of(service), ?found, "A load balancer is not known to be as it should be");
-            }
-        }
+            other => other.map(|observed| observed.agreement),
+        };
+        tracing::info!(service = %Key::of(service), ?found, "A load balancer is not known to be as it should be");
     }
 
     /// A load balancer that was as it should be.

@@ -110,7 +110,7 @@ fn is_settled(stage: &Stage) -> bool {
     stage.is_held("web")
         && contents.addresses.len() == 1
         && i32::from(balancer.settings.listeners[0].port) == spec.ports.unwrap()[0].port
-        && balancer.addresses.values().all(|ip| stage.addresses("web")[0].0 == ip.to_string())
+        && balancer.addresses.values().map(ToString::to_string).eq(told)
         && asked
 }
 

@@ -34,7 +34,7 @@ async fn a_new_service_costs_one_ensure_two_patches_and_two_events() {
     assert!(took < secs(1), "{took:?}");
     sleep(secs(60)).await;
 
-    assert_eq!(stage.addresses("web"), [("203.0.113.1".to_owned(), Some("Proxy".to_owned()))]);
+    assert_eq!(stage.addresses("web"), [("198.18.0.1".to_owned(), Some("Proxy".to_owned()))]);
     assert!(stage.is_held("web"));
     let [balancer] = &stage.balancers()[..] else { panic!("{:?}", stage.balancers()) };
     assert_eq!(balancer.backends, ["a".to_owned(), "b".to_owned()].into());

@@ -141,7 +141,14 @@ impl Stage {
     }
 
     pub(crate) fn edit(&self, name: &str, edit: impl FnOnce(&mut Service)) {
-        self.server.modify::<Service>("default", name, edit);
+        self.server.modify::<Service>("default", name, |service| {
+            let before = service.spec.clone().and_then(|spec| spec.type_);
+            edit(service);
+            // As the API server does it for those who write the spec alone.
+            if before != service.spec.clone().and_then(|spec| spec.type_) {
+                service.status = None;
+            }
+        });
     }
 
     /// The addresses in a Service's status, with their modes.
