@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use cloud_controllers::around::{Deadlines, budget};
-use cloud_controllers::{node, node_lifecycle};
+use cloud_controllers::{node, node_lifecycle, service};
 use cloud_provider::registry::Choice;
 use cloud_provider::{Provider, Registry};
 use controller_kit::client::{self, Rate};
@@ -50,6 +50,8 @@ pub struct Config {
     pub node: node::Settings,
     /// The node lifecycle controller.
     pub node_lifecycle: node_lifecycle::Settings,
+    /// The service controller.
+    pub service: service::Settings,
     /// What is served, and to whom.
     pub serving: Serving,
     /// What is logged.
@@ -112,6 +114,7 @@ impl Config {
         let deadlines = checks.all(options.cloud.deadlines());
         let node = checks.all(options.node.settings());
         let node_lifecycle = checks.all(options.node_lifecycle.settings());
+        let service = checks.all(options.service.settings());
         let serving = checks.all(serving(&options));
         let whole = (|| {
             Some(Self {
@@ -127,6 +130,7 @@ impl Config {
                 start_interval: options.controllers.controller_start_interval.get(),
                 node: node?,
                 node_lifecycle: node_lifecycle?,
+                service: service?,
                 serving: serving?,
                 logging: log::Options {
                     format: options.logging.logging_format,

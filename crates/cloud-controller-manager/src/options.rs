@@ -17,6 +17,7 @@ pub mod leader;
 pub mod logging;
 pub mod node;
 pub mod node_lifecycle;
+pub mod service;
 pub mod serving;
 
 /// Everything that can be typed.
@@ -40,6 +41,9 @@ pub struct Options {
     /// The node lifecycle controller.
     #[command(flatten)]
     pub node_lifecycle: node_lifecycle::NodeLifecycleOptions,
+    /// The service controller.
+    #[command(flatten)]
+    pub service: service::ServiceOptions,
     /// The secure port.
     #[command(flatten)]
     pub serving: serving::ServingOptions,

@@ -23,9 +23,10 @@ use crate::config::{Config, Selection};
 
 mod node;
 mod node_lifecycle;
+mod service;
 
 /// Every controller, in the order in which they are begun.
-pub const TABLE: &[Row] = &[node::ROW, node_lifecycle::ROW];
+pub const TABLE: &[Row] = &[node::ROW, node_lifecycle::ROW, service::ROW];
 
 /// One controller.
 pub struct Row {

@@ -6,6 +6,7 @@
 mod nodes;
 mod process;
 mod scene;
+mod services;
 
 use std::time::Duration;
 
