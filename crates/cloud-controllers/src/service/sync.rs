@@ -26,7 +26,7 @@ use super::metrics::Metrics;
 use super::plan::{self, Step};
 use super::settings::Settings;
 use super::status;
-use super::wish::Terms;
+use super::wish::{self, Terms};
 use crate::around::LeaseGate;
 use crate::around::gate::Mode;
 
@@ -89,7 +89,10 @@ impl Core {
                 Step::CleanUp => self.clean_up(&service).await,
             };
             if let Err(setback) = done {
-                if let Setback::Failed(failure) = &setback {
+                let ours = step == Step::CleanUp || wish::wants(&service, &self.terms());
+                if let Setback::Failed(failure) = &setback
+                    && ours
+                {
                     self.tell(&service, failure, step == Step::CleanUp).await;
                 }
                 return verdict(&setback);
@@ -100,8 +103,13 @@ impl Core {
 
     /// The Service in its newest version, and what to do for it.
     pub(super) fn next(&self, key: &Key) -> Option<(Arc<Service>, Step)> {
-        let (service, known) = self.ledger.current(key)?;
-        let step = plan::next(&service, &known, &self.roster.current(), &self.terms());
+        let terms = self.terms();
+        let (service, mut known) = self.ledger.current(key)?;
+        if wish::wants(&service, &terms) && wish::is_held(&service) {
+            // Whoever put the finalizer there may have made something, and somebody may take the finalizer away.
+            known.holds = self.ledger.hold(&service);
+        }
+        let step = plan::next(&service, &known, &self.roster.current(), &terms);
         Some((service, step))
     }
 

@@ -220,6 +220,9 @@ fn settings() -> Settings {
         retry_max: secs(30),
         classes: vec![OWN_CLASS.into()],
         drift_period: secs(100),
+        // For what nobody can know: the finalizer was taken away while no process was there to see it.
+        sweep_period: secs(30),
+        quarantine: secs(60),
         ..Settings::default()
     }
 }
@@ -283,7 +286,8 @@ async fn sequence(seed: u64) -> usize {
 
     let found = shapes(&stage);
     let wanted = fresh(&stage, seed).await;
-    assert_eq!(found, wanted, "seed {seed}\n{}", stage.server.trace());
+    let wishes: Vec<Service> = NAMES.iter().filter_map(|name| stage.service(name)).collect();
+    assert_eq!(found, wanted, "seed {seed}\n{}\n{wishes:#?}", stage.server.trace());
     let contents = stage.world.contents();
     let used: usize = contents.balancers.iter().map(|balancer| balancer.addresses.len()).sum();
     assert_eq!(contents.addresses.len(), used, "seed {seed}: an address is left");
