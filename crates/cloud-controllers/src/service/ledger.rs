@@ -130,6 +130,14 @@ impl Ledger {
         self.lock().get(key).map(|entry| entry.departed.clone()).unwrap_or_default()
     }
 
+    /// Whether something may be in the cloud for the object with this UID, and we see to it.
+    pub(super) fn works_for(&self, owner: &str) -> bool {
+        let all = self.lock();
+        let current = |entry: &Entry| !entry.gone && entry.known.holds && uid(&entry.service) == owner;
+        let former = |entry: &Entry| entry.departed.iter().any(|service| uid(service) == owner);
+        all.values().any(|entry| current(entry) || former(entry))
+    }
+
     /// Nothing is left of a former object.
     pub(super) fn is_clean(&self, key: &Key, former: &Service) {
         let mut all = self.lock();

@@ -9,12 +9,14 @@ use std::time::Duration;
 
 use cloud_provider::load_balancer::{Identity, Owned};
 use cloud_provider::ownership::Ground;
+use controller_kit::cache::Key;
 use controller_kit::log::report;
 use k8s_openapi::api::core::v1::Service;
 use kube::Api;
 use kube::api::ListParams;
 use tokio::time::Instant;
 
+use super::lanes::Lane;
 use super::ledger::uid;
 use super::settings::Sweep;
 use super::sync::{Core, Setback, setback};
@@ -87,7 +89,8 @@ impl Core {
         let keeps = |service: &Service| {
             uid(service) == owned.identity.uid && (wish::wants(service, &terms) || wish::is_held(service))
         };
-        proven && !self.services.list().iter().any(|service| keeps(service))
+        let claimed = self.ledger.works_for(&owned.identity.uid);
+        proven && !claimed && !self.services.list().iter().any(|service| keeps(service))
     }
 
     /// The UIDs of all Services that may have a load balancer, from the API server itself.
@@ -114,6 +117,11 @@ impl Core {
 
     async fn remove_orphan(&self, orphan: &Owned) {
         let Owned { identity, objects, .. } = orphan;
+        // Nobody else works on a Service of this name meanwhile, and what came of it since counts.
+        let key = Key::namespaced(&*identity.namespace, &*identity.name);
+        let Some(_turn) = self.lanes.enter(Lane::Upkeep, &key).filter(|_| self.is_orphan(orphan)) else {
+            return;
+        };
         let changes = self.gate.changes_for(format!("orphan of service {}", named(identity)));
         match self.balancers.drift.delete(identity, None, &changes).await {
             Ok(()) => {
