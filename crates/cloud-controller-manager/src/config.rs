@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use cloud_controllers::around::{Deadlines, budget};
-use cloud_controllers::{node, node_ipam, node_lifecycle, route};
+use cloud_controllers::{node, node_ipam, node_lifecycle, route, service};
 use cloud_provider::registry::Choice;
 use cloud_provider::{Provider, Registry};
 use controller_kit::client::{self, Rate};
@@ -65,6 +65,8 @@ pub struct Config {
     pub route: Route,
     /// Node IPAM, as typed.
     pub node_ipam: node_ipam::Typed,
+    /// The service controller.
+    pub service: service::Settings,
     /// What is served, and to whom.
     pub serving: Serving,
     /// What is logged.
@@ -147,6 +149,7 @@ impl Config {
         let node = checks.all(options.node.settings());
         let node_lifecycle = checks.all(options.node_lifecycle.settings());
         let route = checks.all(options.route.settings(&options.networks));
+        let service = checks.all(options.service.settings());
         let serving = checks.all(serving(&options));
         let whole = (|| {
             Some(Self {
@@ -173,6 +176,7 @@ impl Config {
                     settings: route?,
                 },
                 node_ipam: options.node_ipam.typed(&options.networks),
+                service: service?,
                 serving: serving?,
                 logging: log::Options {
                     format: options.logging.logging_format,

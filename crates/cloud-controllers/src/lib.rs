@@ -11,3 +11,4 @@ pub mod node_ipam;
 pub mod node_lifecycle;
 pub mod pod_networks;
 pub mod route;
+pub mod service;

@@ -26,9 +26,10 @@ mod node;
 mod node_ipam;
 mod node_lifecycle;
 mod route;
+mod service;
 
 /// Every controller, in the order in which they are begun.
-pub const TABLE: &[Row] = &[node::ROW, node_lifecycle::ROW, node_ipam::ROW, route::ROW];
+pub const TABLE: &[Row] = &[node::ROW, node_lifecycle::ROW, service::ROW, node_ipam::ROW, route::ROW];
 
 /// One controller.
 pub struct Row {

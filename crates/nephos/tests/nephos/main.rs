@@ -13,6 +13,7 @@ mod reload;
 mod rights;
 mod scene;
 mod starting;
+mod services;
 
 use std::time::Duration;
 

@@ -69,6 +69,9 @@ impl LoadBalancers for FakeLoadBalancers {
         let mut points = Wanted::of(spec)?.differences(balancer);
         points
             .extend(held.balancers.iter().skip(1).map(|(other, _)| format!("{} is one too many", other.id)));
+        let unused =
+            held.addresses.iter().filter(|(address, _)| !balancer.addresses.contains_key(&address.id));
+        points.extend(unused.map(|(address, _)| format!("the address {} is one too many", address.ip)));
         points.extend(balancer.pending_for.map(|_| "it is still being built".to_owned()));
         let agreement = if points.is_empty() { Agreement::Same } else { Agreement::Different(points) };
         Ok(Some(Observed { status: self.status(spec, balancer), agreement }))

@@ -1,0 +1,14 @@
+//! The service controller as a whole, on the API server in virtual time and a cloud that misbehaves on demand.
+
+#![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
+
+mod between;
+mod change;
+mod crash;
+mod drift;
+mod nodes;
+mod oracle;
+mod provision;
+mod restart;
+mod stage;
+mod sweep;
