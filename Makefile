@@ -60,8 +60,8 @@ gen: ## Write the generated pages of docs/reference
 	$(CARGO) xtask reference
 
 .PHONY: demo
-demo: ## Show the manager at work on a live cluster (not there yet)
-	$(call nothing-yet,the demonstration)
+demo: ## Show the manager at work on a live cluster; ARGS=--once runs the same as a check and ends
+	$(CARGO) run --locked --package demo -- $(ARGS)
 
 .PHONY: conformance
 conformance: ## Run the conformance suite of one provider: PROVIDER=fake
@@ -96,6 +96,7 @@ bench: ## Measure what is promised in figures; fails when a bound is passed
 	$(CARGO) test --locked --package controller-kit --bench node_cache_memory
 	$(CARGO) test --locked --package nephos --test nephos -- --ignored --nocapture --test-threads 1 bench
 	$(CARGO) test --locked --package nephos --bench services
+	$(CARGO) bench --locked --package provider-local --bench proxy
 
 .PHONY: e2e
 e2e: ## Run the end-to-end tests on a whole cluster (not there yet)

@@ -123,6 +123,43 @@ async fn connections_are_even_and_nodes_see_the_balancers_address_unless_the_cli
 }
 
 #[tokio::test]
+async fn where_answers_do_not_come_back_the_client_is_served_all_the_same_and_the_status_says_why() {
+    let Some(scene) = Scene::build().await else { return };
+    // The nodes know another way to the client, past the balancer, and it leads nowhere.
+    for node in &scene.world.nodes {
+        node.ip("route add blackhole 10.88.0.0/24");
+    }
+    let kept = Settings { client_address: ClientAddress::Kept, ..Settings::default() };
+    scene.put(vec![wish(kept)]).await;
+    for _ in 0..6 {
+        assert_eq!(scene.ask(WEB, None).await.unwrap().peer, "10.77.0.1");
+    }
+    let start = Instant::now();
+    for _ in 0..6 {
+        assert_eq!(scene.ask(WEB, None).await.unwrap().peer, "10.77.0.1");
+    }
+    assert!(start.elapsed() < Duration::from_secs(1), "it is not tried again for every client");
+    let problems = scene.keeper.status().await.balancers["uid"].problems.clone();
+    assert!(problems[0].ends_with("to clients do not come back through this machine"), "{problems:?}");
+}
+
+#[tokio::test]
+async fn an_address_may_come_to_the_machine_after_the_intent() {
+    let Some(scene) = Scene::build().await else { return };
+    let late: [IpAddr; 2] = ["203.0.113.77".parse().unwrap(), "2001:db8::77".parse().unwrap()];
+    let mut wish = wish(Settings::default());
+    wish.addresses = late.into();
+    wish.ports.insert(PortKey::udp(53), wish.ports[&PortKey::tcp(80)].clone());
+    scene.put(vec![wish]).await;
+    assert!(scene.keeper.status().await.is_open("uid"));
+    for address in late {
+        scene.world.balancer.ip(&format!("addr add {address} dev lo"));
+        assert!(scene.ask(SocketAddr::new(address, 80), None).await.is_ok());
+        assert!(scene.ask_by_udp(SocketAddr::new(address, 53)).await.is_ok());
+    }
+}
+
+#[tokio::test]
 async fn source_ranges_are_enforced_between_machines() {
     let Some(scene) = Scene::build().await else { return };
     let source_ranges = ["10.88.0.2/32".parse().unwrap()].into();
@@ -142,11 +179,19 @@ async fn udp_is_even_over_both_families_and_keeps_the_clients_address_where_aske
         ..wish(Settings::default())
     };
     scene.put(vec![v4(Settings::default()), wish6(PortKey::udp(53), Settings::default())]).await;
+    // All stay, so that none has the port of another, and with it its session.
+    let mut clients = Vec::new();
     for address in [VIP, VIP6] {
         let entrance = SocketAddr::new(address, 53);
         let mut shares = BTreeMap::new();
         for _ in 0..30 {
-            let introduction = scene.ask_by_udp(entrance).await.unwrap();
+            let ask = async move {
+                let client = Datagrams::to(entrance).await;
+                let introduction = client.ask("hello").await.unwrap();
+                (client, introduction)
+            };
+            let (client, introduction) = scene.world.client.run(ask).await;
+            clients.push(client);
             assert_eq!(introduction.rest, "hello");
             *shares.entry(introduction.name).or_insert(0) += 1;
         }
@@ -205,6 +250,7 @@ async fn a_node_that_dies_is_left_within_three_seconds_and_comes_back() {
     eventually("the node is left", || is(|health| matches!(health, Health::Unhealthy { .. }), "node-1"))
         .await;
     let found_out = dead.elapsed();
+    println!("a dead node was left after {found_out:?}");
     assert!(found_out < Duration::from_secs(3), "{found_out:?}");
     let before = Instant::now();
     for _ in 0..30 {

@@ -17,12 +17,16 @@ use tracing::debug;
 use super::activity::Activity;
 use super::backend::{Claim, Standing};
 use super::listen::Door;
+use super::reach::source;
 use super::scope::{Ticket, allows};
-use super::{lock, socket, tcp};
+use super::{lock, socket};
 use crate::intent::Settings;
 
 /// So many datagrams are forwarded before others have their turn.
 const BURST: usize = 64;
+/// Clients of one address and port at once, whatever the balancer's own limit says: each takes a descriptor, and their
+/// addresses cost a stranger nothing to invent.
+const SESSIONS: usize = 32_768;
 /// So many backends are tried for one datagram.
 const ATTEMPTS: usize = 3;
 
@@ -124,6 +128,10 @@ impl Exchange {
             session.over.cancel();
             self.forget(&session);
         }
+        if lock(&self.sessions).len() >= SESSIONS {
+            self.door.scope.counters.refused_limit.fetch_add(1, Ordering::Relaxed);
+            return None;
+        }
         let session = self.begin(client, settings)?;
         lock(&self.sessions).insert(client, Arc::clone(&session));
         tasks.spawn(Arc::clone(self).answer(Arc::clone(&session), stop.clone()));
@@ -136,7 +144,7 @@ impl Exchange {
         let ticket = scope.admit(client.ip(), settings).ok()?;
         let chosen = self.door.group.choose(client.ip(), settings, &[], Instant::now());
         let upstream = chosen.and_then(|backend| {
-            let from = tcp::source(scope, settings, client.ip(), backend.socket());
+            let from = source(scope, settings, client.ip(), &backend);
             let socket = socket::connect_datagrams(backend.socket(), from);
             let told = socket.inspect_err(|error| debug!(%client, %error, "cannot begin a session"));
             told.ok().map(|socket| (socket, backend))
