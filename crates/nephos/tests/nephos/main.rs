@@ -12,8 +12,8 @@ mod process;
 mod reload;
 mod rights;
 mod scene;
-mod starting;
 mod services;
+mod starting;
 
 use std::time::Duration;
 

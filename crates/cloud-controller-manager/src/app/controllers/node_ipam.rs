@@ -1,9 +1,10 @@
 //! Node IPAM, as the manager begins it.
 
 use cloud_controllers::node_ipam::{self, Controller, Metrics, Parts, Ranges, Settings};
-use cloud_provider::well_known::service_accounts;
+use cloud_provider::well_known::{event_reasons, service_accounts};
 
-use super::{Begun, Means, Row, Watched};
+use super::{Begun, EventKind, Means, Row, Watched};
+use crate::rbac::Right;
 
 pub(super) const ROW: Row = Row {
     name: node_ipam::NAME,
@@ -13,11 +14,27 @@ pub(super) const ROW: Row = Row {
     needs: None,
     watches: &[Watched::Nodes],
     node_annotations: &[],
+    rights: &[Right::needed("", "nodes", &["get", "list", "patch"])],
+    events: EVENTS,
     prepare: |registry| {
         let metrics = Metrics::register(registry);
         Box::new(|means| Ok(begin(means, metrics)))
     },
 };
+
+const EVENTS: &[EventKind] = &[
+    EventKind::warning(event_reasons::CIDR_NOT_AVAILABLE, "Node", "no pod CIDR is left for a node"),
+    EventKind::warning(
+        event_reasons::CIDR_ASSIGNMENT_FAILED,
+        "Node",
+        "a pod CIDR could not be written to a node",
+    ),
+    EventKind::warning(
+        node_ipam::ODD_REASON,
+        "Node",
+        "a node has pod CIDRs that do not fit the cluster's networks",
+    ),
+];
 
 fn begin(means: Means, metrics: Metrics) -> Begun {
     let ranges = match Ranges::of(&means.config.node_ipam) {

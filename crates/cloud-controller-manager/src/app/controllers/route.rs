@@ -4,9 +4,10 @@ use anyhow::Context as _;
 use cloud_controllers::around::Urgency;
 use cloud_controllers::route::{self, Controller, Metrics, Parts, Slots};
 use cloud_provider::Capability;
-use cloud_provider::well_known::service_accounts;
+use cloud_provider::well_known::{event_reasons, service_accounts};
 
-use super::{Begun, Means, Row, Watched};
+use super::{Begun, EventKind, Means, Row, Watched};
+use crate::rbac::Right;
 
 pub(super) const ROW: Row = Row {
     name: route::NAME,
@@ -16,11 +17,19 @@ pub(super) const ROW: Row = Row {
     needs: Some(Capability::Routes),
     watches: &[Watched::Nodes],
     node_annotations: &[],
+    rights: &[Right::needed("", "nodes", &["get"]), Right::needed("", "nodes/status", &["patch"])],
+    events: EVENTS,
     prepare: |registry| {
         let metrics = Metrics::register(registry);
         Box::new(|means| begin(means, metrics))
     },
 };
+
+const EVENTS: &[EventKind] = &[
+    EventKind::warning(event_reasons::FAILED_TO_CREATE_ROUTE, "Node", "a route to a node could not be made"),
+    EventKind::warning(route::NOT_REMOVED_REASON, "Node", "a route to a node could not be removed"),
+    EventKind::warning(route::NO_CIDR_REASON, "Node", "a node has no pod CIDR to make a route for"),
+];
 
 fn begin(means: Means, metrics: Metrics) -> anyhow::Result<Begun> {
     let told = &means.config.route;
