@@ -93,6 +93,7 @@ fuzz: $(TOOLS)/bin/cargo-fuzz ## Fuzz the cloud.conf parser with nightly Rust: T
 bench: ## Measure what is promised in figures; fails when a bound is passed
 	$(CARGO) test --locked --package controller-kit --bench node_cache_memory
 	$(CARGO) test --locked --package nephos --test nephos -- --ignored --nocapture --test-threads 1 bench
+	$(CARGO) bench --locked --package provider-local --bench proxy
 
 .PHONY: e2e
 e2e: ## Run the end-to-end tests on a whole cluster (not there yet)
