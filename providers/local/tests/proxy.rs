@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use provider_local::intent::status::Health;
 use provider_local::intent::{
-    Affinity, Algorithm, Balancer, ClientAddress, Delivery, PortKey, Probe, ProxyProtocol, Settings,
+    Affinity, Algorithm, Balancer, ClientAddress, Delivery, Intent, PortKey, Probe, ProxyProtocol, Settings,
     TrafficPolicy,
 };
 use provider_local::proxy::Keeper;
@@ -576,4 +576,49 @@ async fn the_counters_say_what_happened() {
     ] {
         assert!(metrics.lines().any(|found| found == line), "{line} is not in\n{metrics}");
     }
+}
+
+#[tokio::test]
+async fn nothing_goes_on_when_the_data_plane_is_dropped() {
+    let settings = Settings { health_check: brisk(Probe::Tcp), ..Settings::default() };
+    let Scene { keeper, address, servers, .. } = Scene::new(WEB, 1, settings).await;
+    let held = Held::open(SocketAddr::new(address, WEB.port)).await.unwrap();
+    drop(keeper);
+    assert!(held.end().await.is_err());
+    assert!(ask(SocketAddr::new(address, WEB.port)).await.is_err());
+    // Nobody asks the server any more whether it lives: in its place, a recorder sees no connection.
+    let (name, server) = servers.into_iter().next().unwrap();
+    let place = server.address;
+    server.end().await;
+    let listener = tokio::net::TcpListener::bind(place).await.unwrap();
+    let asked = tokio::time::timeout(Duration::from_millis(500), listener.accept()).await;
+    assert!(asked.is_err(), "{name} is still asked");
+}
+
+#[tokio::test]
+async fn a_thousand_balancers_of_fifty_nodes_are_in_force_within_two_seconds_and_a_change_soon() {
+    let keeper = Arc::new(Keeper::in_memory());
+    let address = fresh_address();
+    let nodes: Vec<(String, SocketAddr)> = (0..50_u8)
+        .map(|index| (format!("node-{index}"), SocketAddr::from(([192, 0, 2, index], 30_080))))
+        .collect();
+    let wish = |number: u16| {
+        let backends = nodes.iter().map(|(name, socket)| (name.as_str(), *socket));
+        single(address, PortKey::udp(20_000 + number), backends, Settings::default())
+    };
+    let balancers = (0..1000_u16).map(|number| (format!("uid-{number}"), wish(number))).collect();
+    let mut intent = Intent { balancers, ..Intent::empty() };
+    let start = Instant::now();
+    intent.revision = keeper.apply(intent.clone()).await.unwrap();
+    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+    intent.balancers.get_mut("uid-500").unwrap().ports.values_mut().for_each(|port| {
+        port.backends.pop_first();
+    });
+    let start = Instant::now();
+    keeper.apply(intent).await.unwrap();
+    assert!(start.elapsed() < Duration::from_millis(500), "{:?}", start.elapsed());
+    let status = keeper.status().await;
+    assert_eq!(status.balancers.len(), 1000);
+    assert_eq!(status.balancers["uid-500"].backends.len(), 49);
+    assert!(status.balancers.keys().all(|uid| status.is_open(uid)));
 }

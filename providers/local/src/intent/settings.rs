@@ -22,10 +22,10 @@ pub struct Settings {
     pub client_address: ClientAddress,
     /// How a backend is asked whether it serves.
     pub health_check: HealthCheck,
-    /// A TCP connection without a byte in either direction for this long is closed.
+    /// A TCP connection without a byte in either direction for this long is closed. Zero is never.
     #[serde(rename = "idleTimeoutMs", with = "milliseconds")]
     pub idle_timeout: Duration,
-    /// A UDP client without a datagram in either direction for this long is forgotten.
+    /// A UDP client without a datagram in either direction for this long is forgotten. Zero is never.
     #[serde(rename = "udpIdleTimeoutMs", with = "milliseconds")]
     pub udp_idle_timeout: Duration,
     /// Connections and UDP clients at once, over all ports; what comes above is refused. Zero is no limit.

@@ -25,8 +25,11 @@ impl Activity {
         self.last.store(elapsed, Ordering::Relaxed);
     }
 
-    /// Returns when nothing moved for this long. One timer, set anew only when it fires.
+    /// Returns when nothing moved for this long; never if that is zero. One timer, set anew only when it fires.
     pub(super) async fn ceases_for(&self, timeout: Duration) {
+        if timeout.is_zero() {
+            return std::future::pending().await;
+        }
         loop {
             let last = self.start + Duration::from_millis(self.last.load(Ordering::Relaxed));
             let Some(end) = last.checked_add(timeout) else {
@@ -56,5 +59,12 @@ mod tests {
         };
         tokio::join!(moves, activity.ceases_for(Duration::from_secs(10)));
         assert_eq!(start.elapsed().as_secs(), 31);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn without_a_timeout_it_never_ceases() {
+        let activity = Activity::new();
+        let year = Duration::from_secs(365 * 24 * 3600);
+        assert!(tokio::time::timeout(year, activity.ceases_for(Duration::ZERO)).await.is_err());
     }
 }

@@ -253,7 +253,9 @@ async fn drain_out(backend: Arc<Backend>, drain: Duration) {
             sleep(DRAIN_LOOK).await;
         }
     };
-    if tokio::time::timeout(drain, empty).await.is_err() {
-        backend.cut.cancel();
+    tokio::select! {
+        () = empty => {}
+        () = backend.cut.cancelled() => {}
+        () = sleep(drain) => backend.cut.cancel(),
     }
 }

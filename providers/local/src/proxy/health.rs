@@ -16,7 +16,7 @@ use super::{header, socket};
 use crate::intent::status::Health;
 use crate::intent::{HealthCheck, Probe, Protocol, ProxyProtocol, Settings};
 
-/// The pause between a failure and the question that confirms it.
+/// The pause between a failure and the question that confirms it, and the shortest one between any two.
 const CONFIRM: Duration = Duration::from_millis(100);
 
 /// What is known of a backend before it was asked.
@@ -33,13 +33,15 @@ fn is_asked(protocol: Protocol, check: &HealthCheck) -> bool {
     }
 }
 
-/// Asks until the backend leaves the intent, which aborts this.
+/// Asks until the backend leaves the intent, which aborts this, or everything ends.
 pub(super) async fn watch(backend: Arc<Backend>, protocol: Protocol, scope: Arc<Scope>) {
     let mut following = scope.follow_settings();
+    let end = scope.closed.clone();
     loop {
         let settings = Arc::clone(&following.borrow_and_update());
         let asking = ask_for_ever(&backend, protocol, &scope, &settings);
         tokio::select! {
+            () = end.cancelled() => return,
             () = asking => {}
             new = following.wait_for(|new| asks_differently(new, &settings)) => if new.is_err() { return },
         }
@@ -66,14 +68,13 @@ async fn ask_for_ever(backend: &Backend, protocol: Protocol, scope: &Scope, sett
         if let Some(health) = verdict
             && backend.judge(health.clone())
         {
-            info!(backend = %backend.wanted(), service = ?scope.names(), ?health, "health changed");
+            info!(backend = %backend.wanted(), service = %scope.names(), ?health, "health changed");
         }
-        let pause =
-            if run.is_undecided(&backend.health()) { CONFIRM.min(check.interval) } else { check.interval };
+        let pause = if run.is_undecided(&backend.health()) { CONFIRM } else { check.interval.max(CONFIRM) };
         tokio::select! {
             () = sleep(pause) => {}
             // A connection failed. A flood of them is still one question per moment.
-            () = backend.doubt.notified() => sleep(CONFIRM.min(check.interval)).await,
+            () = backend.doubt.notified() => sleep(CONFIRM).await,
         }
     }
 }
@@ -125,7 +126,7 @@ async fn ask(backend: SocketAddr, settings: &Settings, scope: &Scope) -> io::Res
             Probe::Http { port, path } => answers(SocketAddr::new(backend.ip(), *port), path).await,
         }
     };
-    match timeout(settings.health_check.timeout, question).await {
+    match timeout(settings.health_check.timeout.max(CONFIRM), question).await {
         Ok(answer) => answer,
         Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "no answer in time")),
     }

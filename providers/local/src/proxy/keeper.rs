@@ -12,7 +12,10 @@ use crate::intent::{Intent, Status, Store, StoreError};
 
 /// The intent in force, and what makes it true.
 #[derive(Debug)]
-pub struct Keeper {
+pub struct Keeper(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
     proxy: Proxy,
     /// Where the intent survives this process; `None` if it need not.
     store: Option<Store>,
@@ -23,7 +26,7 @@ pub struct Keeper {
 impl Keeper {
     /// A keeper whose intent ends with the process.
     pub fn in_memory() -> Self {
-        Self { proxy: Proxy::new(), store: None, intent: Mutex::default() }
+        Self(Arc::new(Inner { proxy: Proxy::new(), store: None, intent: Mutex::default() }))
     }
 
     /// Takes up what the last process had. A file that cannot be understood is put aside, so that the manager's next
@@ -41,27 +44,41 @@ impl Keeper {
         };
         let proxy = Proxy::new();
         proxy.apply(kept.clone()).await;
-        Ok(Self { proxy, store: Some(store), intent: Mutex::new(Arc::new(kept)) })
+        Ok(Self(Arc::new(Inner { proxy, store: Some(store), intent: Mutex::new(Arc::new(kept)) })))
     }
 
     /// The intent in force.
     pub async fn intent(&self) -> Arc<Intent> {
-        Arc::clone(&*self.intent.lock().await)
+        Arc::clone(&*self.0.intent.lock().await)
     }
 
     /// What of the intent is true.
     pub async fn status(&self) -> Status {
-        self.proxy.status().await
+        self.0.proxy.status().await
     }
 
     /// The counters, in the text format of Prometheus.
     pub async fn metrics(&self) -> String {
-        self.proxy.metrics().await
+        self.0.proxy.metrics().await
     }
 
     /// Puts a whole new intent in force, which was made from the one of its own revision, and tells the revision that it
     /// has now. Refused whole or taken whole; when this returns, it is on disk and carried out.
     pub async fn apply(&self, wanted: Intent) -> Result<u64, FeedError> {
+        let inner = Arc::clone(&self.0);
+        // In a task of its own: a caller that loses interest in the middle must not leave half a change.
+        let change = tokio::spawn(async move { inner.apply(wanted).await });
+        change.await.unwrap_or_else(|panicked| Err(FeedError::Failed(panicked.to_string())))
+    }
+
+    /// Takes no new client, lets those who are here finish for at most `grace`, and ends. What is on disk stays.
+    pub async fn stop(&self, grace: Duration) {
+        self.0.proxy.stop(grace).await;
+    }
+}
+
+impl Inner {
+    async fn apply(&self, wanted: Intent) -> Result<u64, FeedError> {
         let mut in_force = self.intent.lock().await;
         if wanted.revision != in_force.revision {
             return Err(FeedError::Conflict { in_force: in_force.revision, made_from: wanted.revision });
@@ -86,10 +103,5 @@ impl Keeper {
             FeedError::Failed(format!("{error}{source}"))
         };
         written.map_err(|error| told(&error))?.map_err(|error| told(&error))
-    }
-
-    /// Takes no new client, lets those who are here finish for at most `grace`, and ends. What is on disk stays.
-    pub async fn stop(&self, grace: Duration) {
-        self.proxy.stop(grace).await;
     }
 }

@@ -103,7 +103,7 @@ async fn keep_open(
         match bound {
             Ok(bound) => {
                 *lock(&failure) = None;
-                info!(listener = %door.listener, service = ?door.scope.names(), "open");
+                info!(listener = %door.listener, service = %door.scope.names(), "open");
                 match bound {
                     Bound::Tcp(listener) => tcp::serve(listener, door, stop).await,
                     Bound::Udp(socket) => udp::serve(socket, door, stop).await,

@@ -1,5 +1,6 @@
 //! What all connections of one balancer share: its settings, its counters, its limit, and the wire that ends them.
 
+use std::fmt;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -143,6 +144,12 @@ impl Scope {
 /// Whether the source ranges let this client in.
 pub(super) fn allows(settings: &Settings, client: IpAddr) -> bool {
     settings.source_ranges.is_empty() || settings.source_ranges.iter().any(|range| range.contains(&client))
+}
+
+impl fmt::Display for Names {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
 }
 
 impl Drop for Ticket {

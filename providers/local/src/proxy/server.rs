@@ -102,24 +102,17 @@ async fn converse(stream: UnixStream, keeper: Arc<Keeper>) {
     }
 }
 
-async fn answer(question: Question, keeper: &Arc<Keeper>) -> Answer {
+async fn answer(question: Question, keeper: &Keeper) -> Answer {
     match question {
         Question::Intent => Answer::Intent((*keeper.intent().await).clone()),
         Question::Status => Answer::Status(keeper.status().await),
         Question::Metrics => Answer::Metrics(keeper.metrics().await),
-        Question::Apply(intent) => {
-            // In a task of its own: a client that goes away in the middle must not leave half a change.
-            let keeper = Arc::clone(keeper);
-            let applied = tokio::spawn(async move { keeper.apply(intent).await }).await;
-            match applied {
-                Ok(Ok(revision)) => Answer::Applied(revision),
-                Ok(Err(FeedError::Conflict { in_force, made_from })) => {
-                    Answer::Conflict { in_force, made_from }
-                }
-                Ok(Err(FeedError::Refused(why))) => Answer::Refused(why),
-                Ok(Err(other)) => Answer::Failed(other.to_string()),
-                Err(panicked) => Answer::Failed(panicked.to_string()),
-            }
-        }
+        Question::Apply(intent) => match keeper.apply(intent).await {
+            Ok(revision) => Answer::Applied(revision),
+            Err(FeedError::Conflict { in_force, made_from }) => Answer::Conflict { in_force, made_from },
+            Err(FeedError::Refused(why)) => Answer::Refused(why),
+            Err(FeedError::Failed(why)) => Answer::Failed(why),
+            Err(other @ FeedError::Unreachable(..)) => Answer::Failed(other.to_string()),
+        },
     }
 }

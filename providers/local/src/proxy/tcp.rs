@@ -150,7 +150,7 @@ pub(super) fn source(
         "clients and backends are of different address families".to_owned()
     };
     if scope.cannot_keep_address(&obstacle) {
-        warn!(service = ?scope.names(), obstacle, "the client's address is not kept");
+        warn!(service = %scope.names(), obstacle, "the client's address is not kept");
     }
     None
 }

@@ -23,6 +23,9 @@ use crate::intent::Settings;
 
 /// So many datagrams are forwarded before others have their turn.
 const BURST: usize = 64;
+/// Clients of one address and port at once, whatever the balancer's own limit says: each takes a descriptor, and their
+/// addresses cost a stranger nothing to invent.
+const SESSIONS: usize = 32_768;
 /// So many backends are tried for one datagram.
 const ATTEMPTS: usize = 3;
 
@@ -123,6 +126,10 @@ impl Exchange {
             }
             session.over.cancel();
             self.forget(&session);
+        }
+        if lock(&self.sessions).len() >= SESSIONS {
+            self.door.scope.counters.refused_limit.fetch_add(1, Ordering::Relaxed);
+            return None;
         }
         let session = self.begin(client, settings)?;
         lock(&self.sessions).insert(client, Arc::clone(&session));
