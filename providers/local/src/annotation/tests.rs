@@ -134,3 +134,22 @@ fn every_row_of_the_table_has_a_key_of_its_own() {
         assert!(!row.key.starts_with(PREFIX) || !row.default.is_empty(), "{} tells no default", row.key);
     }
 }
+
+#[test]
+fn the_guide_has_the_whole_table() {
+    let guide = include_str!("../../../../docs/guides/local.md");
+    for row in ANNOTATIONS {
+        let value = match row.type_ {
+            AnnotationType::Text => "text".to_owned(),
+            AnnotationType::List => "list".to_owned(),
+            AnnotationType::Duration => "duration".to_owned(),
+            AnnotationType::Integer => "number".to_owned(),
+            AnnotationType::OneOf(words) => {
+                words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(" or ")
+            }
+            other => panic!("{other:?} has no word in the guide yet"),
+        };
+        let line = format!("| `{}` | {value} | {} | {} |\n", row.key, row.default, row.about);
+        assert!(guide.contains(&line), "docs/guides/local.md lacks this line:\n{line}");
+    }
+}
