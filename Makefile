@@ -58,8 +58,8 @@ gen: ## Write the generated pages of docs/reference
 	$(CARGO) xtask coverage
 
 .PHONY: demo
-demo: ## Show the manager at work on a live cluster (not there yet)
-	$(call nothing-yet,the demonstration)
+demo: ## Show the manager at work on a live cluster; ARGS=--once runs the same as a check and ends
+	$(CARGO) run --locked --quiet --package demo -- $(ARGS)
 
 .PHONY: conformance
 conformance: ## Run the conformance suite of one provider: PROVIDER=fake

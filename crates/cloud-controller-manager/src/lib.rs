@@ -20,8 +20,11 @@ pub mod options;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
+use std::sync::Arc;
 
-use cloud_provider::{Provider, Registry};
+use cloud_provider::{Command, Provider, Registry};
+use controller_kit::clock::SystemClock;
+use controller_kit::log;
 
 use crate::command::Action;
 
@@ -34,11 +37,7 @@ pub fn main_with(binary: &'static str, providers: impl IntoIterator<Item = Provi
     let arguments: Vec<OsString> = std::env::args_os().collect();
     match command::parse(binary, &registry, arguments) {
         Ok(Action::Run(options)) => run(&registry, *options),
-        Ok(Action::Provider { command, arguments }) => match with_runtime(|| (command.run)(arguments)) {
-            Ok(Ok(())) => ExitCode::SUCCESS,
-            Ok(Err(error)) => fail(&error),
-            Err(error) => fail(&error),
-        },
+        Ok(Action::Provider { command, arguments }) => run_command(&command, arguments),
         Err(error) => {
             // clap knows which of its "errors" are help and version: those are no failures and go to stdout.
             let failed = error.use_stderr();
@@ -60,6 +59,18 @@ fn run(registry: &Registry, options: options::Options) -> ExitCode {
     }
 }
 
+/// Runs a provider's own command, which logs as the manager does without any flag.
+fn run_command(command: &Command, arguments: Vec<String>) -> ExitCode {
+    if let Err(error) = log::init(&log::Options::default(), Arc::new(SystemClock)) {
+        return fail(&error);
+    }
+    match with_runtime(|| (command.run)(arguments)) {
+        Ok(Ok(())) => ExitCode::SUCCESS,
+        Ok(Err(error)) => fail(&error),
+        Err(error) => fail(&error),
+    }
+}
+
 fn with_runtime<F: Future>(start: impl FnOnce() -> F) -> Result<F::Output, std::io::Error> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     Ok(runtime.block_on(async { start().await }))
@@ -70,6 +81,6 @@ fn with_runtime<F: Future>(start: impl FnOnce() -> F) -> Result<F::Output, std::
     reason = "the last words of a process, whether or not its log was ever set up"
 )]
 fn fail(error: &(dyn std::error::Error + 'static)) -> ExitCode {
-    eprintln!("Error: {}", controller_kit::log::report(error));
+    eprintln!("Error: {}", log::report(error));
     ExitCode::FAILURE
 }

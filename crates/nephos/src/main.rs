@@ -12,5 +12,7 @@ fn providers() -> Vec<Provider> {
     vec![
         #[cfg(feature = "fake")]
         provider_fake::PROVIDER,
+        #[cfg(feature = "local")]
+        provider_local::PROVIDER,
     ]
 }
