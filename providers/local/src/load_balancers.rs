@@ -11,7 +11,7 @@ use cloud_provider::context::{EventSink, EventType, NodeReader, ServiceReader, S
 use cloud_provider::load_balancer::{
     Agreement, Description, Feature, Identity, LoadBalancers, Observed, Owned, Spec,
 };
-use cloud_provider::{Change, Changes, ClusterIdentity, Context, Error, Proof};
+use cloud_provider::{Change, Changes, ClusterIdentity, Context, Decision, Error, Proof};
 use k8s_openapi::api::core::v1::{LoadBalancerStatus, Service};
 use tokio::sync::Mutex;
 
@@ -112,11 +112,12 @@ impl LoadBalancers for Balancers {
     async fn get(&self, spec: &Spec) -> Result<Option<Observed>, Error> {
         let intent = self.intent().await?;
         let Some(held) = owned(&intent, &spec.identity)? else { return Ok(None) };
-        let mut different =
-            match Asked::of(&spec.service).and_then(|asked| self.decide(spec, &asked, &intent)) {
-                Ok((wanted, _)) => differences(&spec.identity.uid, held.0, &wanted),
-                Err(error) => vec![error.report()],
-            };
+        let decided = Asked::of(&spec.service).and_then(|asked| self.decide(spec, &asked, &intent));
+        let mut different = match decided {
+            Ok((wanted, _)) => differences(&spec.identity.uid, held.0, &wanted),
+            Err(error) if matches!(error.decision(), Decision::RetryAfter { .. }) => return Err(error),
+            Err(error) => vec![error.report()],
+        };
         let status = self.status_of(&spec.identity.uid).await?;
         different.extend(report::closed(&status, &spec.identity.uid));
         let agreement = if different.is_empty() { Agreement::Same } else { Agreement::Different(different) };

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use cloud_provider::{ClusterId, Decision};
+use cloud_provider::ClusterId;
 use k8s_openapi::api::core::v1::Node;
 use testkit::builders::{ServiceBuilder, node, service};
 use testkit::conformance::context::{Events, Mode, Nodes, RecordingGate, Services};
