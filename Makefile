@@ -59,7 +59,7 @@ gen: ## Write the generated pages of docs/reference
 
 .PHONY: demo
 demo: ## Show the manager at work on a live cluster; ARGS=--once runs the same as a check and ends
-	$(CARGO) run --locked --quiet --package demo -- $(ARGS)
+	$(CARGO) run --locked --package demo -- $(ARGS)
 
 .PHONY: conformance
 conformance: ## Run the conformance suite of one provider: PROVIDER=fake

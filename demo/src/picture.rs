@@ -17,7 +17,7 @@ pub(crate) struct Picture {
 }
 
 /// How many Events are shown.
-const EVENTS: usize = 6;
+const EVENTS: usize = 4;
 
 impl Picture {
     /// Looks at the cluster.

@@ -13,8 +13,8 @@ mod table;
 /// How often the table is drawn.
 const REDRAW: Duration = Duration::from_millis(400);
 
-/// How many lines of the story stay on the screen.
-const LINES: usize = 14;
+/// How many lines of the story stay on the screen: the whole fits a terminal of 24 lines.
+const LINES: usize = 7;
 
 /// Where the story is shown. Cheap to clone.
 #[derive(Clone)]
@@ -86,7 +86,8 @@ impl State {
         // Up to the first of our lines, then everything below is cleared.
         let back = if self.drawn > 0 { format!("\x1b[{}A\x1b[J", self.drawn) } else { String::new() };
         self.drawn = text.lines().count();
-        show(&format!("{back}{text}"));
+        // A line that is too long for the terminal is cut off there: wrapped, it would count as two.
+        show(&format!("{back}\x1b[?7l{text}\x1b[?7h"));
     }
 }
 
