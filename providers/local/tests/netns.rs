@@ -123,6 +123,27 @@ async fn connections_are_even_and_nodes_see_the_balancers_address_unless_the_cli
 }
 
 #[tokio::test]
+async fn where_answers_do_not_come_back_the_client_is_served_all_the_same_and_the_status_says_why() {
+    let Some(scene) = Scene::build().await else { return };
+    // The nodes know another way to the client, past the balancer, and it leads nowhere.
+    for node in &scene.world.nodes {
+        node.ip("route add blackhole 10.88.0.0/24");
+    }
+    let kept = Settings { client_address: ClientAddress::Kept, ..Settings::default() };
+    scene.put(vec![wish(kept)]).await;
+    for _ in 0..6 {
+        assert_eq!(scene.ask(WEB, None).await.unwrap().peer, "10.77.0.1");
+    }
+    let start = Instant::now();
+    for _ in 0..6 {
+        assert_eq!(scene.ask(WEB, None).await.unwrap().peer, "10.77.0.1");
+    }
+    assert!(start.elapsed() < Duration::from_secs(1), "it is not tried again for every client");
+    let problems = scene.keeper.status().await.balancers["uid"].problems.clone();
+    assert!(problems[0].ends_with("to clients do not come back through this machine"), "{problems:?}");
+}
+
+#[tokio::test]
 async fn source_ranges_are_enforced_between_machines() {
     let Some(scene) = Scene::build().await else { return };
     let source_ranges = ["10.88.0.2/32".parse().unwrap()].into();

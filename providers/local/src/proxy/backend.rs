@@ -15,6 +15,9 @@ use crate::intent::status::Health;
 
 /// How long a backend that did not take a connection is passed over, unless a check says otherwise before.
 const SUSPICION: Duration = Duration::from_secs(2);
+/// How long a backend whose answers to clients were lost is reached from the machine's own address before the clients'
+/// is tried again.
+const LOST: Duration = Duration::from_secs(60);
 
 /// One backend of one port of one balancer, for as long as it has connections.
 #[derive(Debug)]
@@ -36,6 +39,8 @@ pub(super) struct Backend {
 struct Condition {
     health: Health,
     suspect_until: Option<Instant>,
+    /// Its answers to the clients' own addresses do not come back through this machine.
+    lost_until: Option<Instant>,
 }
 
 /// How good a choice a backend is, best first.
@@ -61,7 +66,7 @@ impl Backend {
         Arc::new(Self {
             socket: wanted.socket(),
             wanted: Mutex::new(wanted),
-            condition: Mutex::new(Condition { health, suspect_until: None }),
+            condition: Mutex::new(Condition { health, suspect_until: None, lost_until: None }),
             doubt: Notify::new(),
             cut,
             draining: AtomicBool::new(false),
@@ -129,6 +134,16 @@ impl Backend {
     pub(super) fn trust(&self) {
         let mut condition = lock(&self.condition);
         condition.suspect_until = None;
+    }
+
+    /// Its answers to a client's own address did not come back.
+    pub(super) fn loses_answers(&self, now: Instant) {
+        lock(&self.condition).lost_until = Some(now + LOST);
+    }
+
+    /// Whether that was so a moment ago.
+    pub(super) fn lost_answers(&self, now: Instant) -> bool {
+        lock(&self.condition).lost_until.is_some_and(|until| now < until)
     }
 
     /// Whether it left the intent, and only keeps what it has.

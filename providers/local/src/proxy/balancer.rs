@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use super::backend::Backend;
 use super::group::Group;
@@ -231,7 +231,7 @@ impl Balancer {
                 .into_iter()
                 .map(|(port, backend)| backend_status(port, &backend))
                 .collect(),
-            problems: self.scope.problems().into_iter().chain(unmodified).collect(),
+            problems: self.scope.problems(Instant::now()).into_iter().chain(unmodified).collect(),
         }
     }
 }

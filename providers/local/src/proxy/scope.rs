@@ -4,12 +4,17 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use tokio::sync::watch;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{Shared, lock};
 use crate::intent::Settings;
+
+/// A problem that was not seen for this long is over: longer than anything waits before it is tried again.
+const PROBLEM_HOLDS: Duration = Duration::from_secs(120);
 
 /// What all connections of one balancer share.
 #[derive(Debug)]
@@ -22,8 +27,8 @@ pub(super) struct Scope {
     pub(super) counters: Counters,
     /// Ends everything of this balancer.
     pub(super) closed: CancellationToken,
-    /// Why the client's address is not kept although it should be.
-    address_not_kept: Mutex<Option<String>>,
+    /// Why the client's address is not kept although it should be, and when that was seen last.
+    address_not_kept: Mutex<Option<(String, Instant)>>,
 }
 
 /// Which Service it is, for logs and metrics.
@@ -109,18 +114,22 @@ impl Scope {
     }
 
     /// Remembers why the client's address cannot be kept. Tells whether that is news.
-    pub(super) fn cannot_keep_address(&self, why: &str) -> bool {
-        let mut told = lock(&self.address_not_kept);
-        let news = told.is_none();
-        if news {
-            *told = Some(format!("the client's address is not kept: {why}"));
+    pub(super) fn cannot_keep_address(&self, why: &str, now: Instant) -> bool {
+        let mut seen = lock(&self.address_not_kept);
+        let news = seen.as_ref().is_none_or(|(before, at)| before != why && is_past(*at, now));
+        match &mut *seen {
+            Some((before, at)) if before == why => *at = now,
+            _ if news => *seen = Some((why.to_owned(), now)),
+            _ => {}
         }
         news
     }
 
     /// What it should do and cannot.
-    pub(super) fn problems(&self) -> Vec<String> {
-        lock(&self.address_not_kept).iter().cloned().collect()
+    pub(super) fn problems(&self, now: Instant) -> Vec<String> {
+        let seen = lock(&self.address_not_kept);
+        let current = seen.iter().filter(|(_, at)| !is_past(*at, now));
+        current.map(|(why, _)| format!("the client's address is not kept: {why}")).collect()
     }
 
     /// Lets a client in, or not.
@@ -139,6 +148,11 @@ impl Scope {
         self.counters.accepted.fetch_add(1, Ordering::Relaxed);
         Ok(ticket)
     }
+}
+
+/// Whether a problem that was seen then is over.
+fn is_past(seen: Instant, now: Instant) -> bool {
+    now.duration_since(seen) > PROBLEM_HOLDS
 }
 
 /// Whether the source ranges let this client in.
@@ -181,6 +195,19 @@ mod tests {
         let source_ranges = ranges.iter().map(|range| range.parse().unwrap()).collect();
         let settings = Settings { source_ranges, ..Settings::default() };
         assert_eq!(allows(&settings, client.parse().unwrap()), allowed);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_problem_is_news_once_and_over_when_it_was_not_seen_for_a_while() {
+        let scope = scope();
+        assert!(scope.cannot_keep_address("no privilege", Instant::now()));
+        tokio::time::advance(Duration::from_secs(100)).await;
+        assert!(!scope.cannot_keep_address("no privilege", Instant::now()));
+        tokio::time::advance(Duration::from_secs(100)).await;
+        assert_eq!(scope.problems(Instant::now()), ["the client's address is not kept: no privilege"]);
+        tokio::time::advance(Duration::from_secs(100)).await;
+        assert!(scope.problems(Instant::now()).is_empty());
+        assert!(scope.cannot_keep_address("no way back", Instant::now()));
     }
 
     #[test]

@@ -17,8 +17,9 @@ use tracing::debug;
 use super::activity::Activity;
 use super::backend::{Claim, Standing};
 use super::listen::Door;
+use super::reach::source;
 use super::scope::{Ticket, allows};
-use super::{lock, socket, tcp};
+use super::{lock, socket};
 use crate::intent::Settings;
 
 /// So many datagrams are forwarded before others have their turn.
@@ -143,7 +144,7 @@ impl Exchange {
         let ticket = scope.admit(client.ip(), settings).ok()?;
         let chosen = self.door.group.choose(client.ip(), settings, &[], Instant::now());
         let upstream = chosen.and_then(|backend| {
-            let from = tcp::source(scope, settings, client.ip(), backend.socket());
+            let from = source(scope, settings, client.ip(), &backend);
             let socket = socket::connect_datagrams(backend.socket(), from);
             let told = socket.inspect_err(|error| debug!(%client, %error, "cannot begin a session"));
             told.ok().map(|socket| (socket, backend))
