@@ -166,8 +166,16 @@ async fn udp_is_even_over_both_families_and_keeps_the_clients_address_where_aske
     for address in [VIP, VIP6] {
         let entrance = SocketAddr::new(address, 53);
         let mut shares = BTreeMap::new();
+        let mut clients = Vec::new();
         for _ in 0..30 {
-            let introduction = scene.ask_by_udp(entrance).await.unwrap();
+            // All at once, so that no two have the same port.
+            let ask = async move {
+                let client = Datagrams::to(entrance).await;
+                let introduction = client.ask("hello").await.unwrap();
+                (client, introduction)
+            };
+            let (client, introduction) = scene.world.client.run(ask).await;
+            clients.push(client);
             assert_eq!(introduction.rest, "hello");
             *shares.entry(introduction.name).or_insert(0) += 1;
         }

@@ -180,6 +180,7 @@ async fn only_the_source_ranges_come_in_and_a_change_of_them_holds_at_once() {
 async fn udp_clients_keep_their_backend_and_are_answered_from_the_address_they_asked() {
     let scene = Scene::new(DNS, 3, Settings::default()).await;
     let mut used = BTreeMap::new();
+    let mut clients = Vec::new();
     for _ in 0..9 {
         let client = Datagrams::to(scene.entrance()).await;
         let first = client.ask("one").await.unwrap();
@@ -187,6 +188,8 @@ async fn udp_clients_keep_their_backend_and_are_answered_from_the_address_they_a
         for text in ["two", "three"] {
             assert_eq!(client.ask(text).await.unwrap().name, first.name);
         }
+        // Kept, so that no other has the same port.
+        clients.push(client);
         *used.entry(first.name).or_insert(0) += 1;
     }
     assert_eq!(used, shares(&[("node-0", 3), ("node-1", 3), ("node-2", 3)]));
