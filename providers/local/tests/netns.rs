@@ -144,6 +144,22 @@ async fn where_answers_do_not_come_back_the_client_is_served_all_the_same_and_th
 }
 
 #[tokio::test]
+async fn an_address_may_come_to_the_machine_after_the_intent() {
+    let Some(scene) = Scene::build().await else { return };
+    let late: [IpAddr; 2] = ["203.0.113.77".parse().unwrap(), "2001:db8::77".parse().unwrap()];
+    let mut wish = wish(Settings::default());
+    wish.addresses = late.into();
+    wish.ports.insert(PortKey::udp(53), wish.ports[&PortKey::tcp(80)].clone());
+    scene.put(vec![wish]).await;
+    assert!(scene.keeper.status().await.is_open("uid"));
+    for address in late {
+        scene.world.balancer.ip(&format!("addr add {address} dev lo"));
+        assert!(scene.ask(SocketAddr::new(address, 80), None).await.is_ok());
+        assert!(scene.ask_by_udp(SocketAddr::new(address, 53)).await.is_ok());
+    }
+}
+
+#[tokio::test]
 async fn source_ranges_are_enforced_between_machines() {
     let Some(scene) = Scene::build().await else { return };
     let source_ranges = ["10.88.0.2/32".parse().unwrap()].into();
@@ -163,12 +179,12 @@ async fn udp_is_even_over_both_families_and_keeps_the_clients_address_where_aske
         ..wish(Settings::default())
     };
     scene.put(vec![v4(Settings::default()), wish6(PortKey::udp(53), Settings::default())]).await;
+    // All stay, so that none has the port of another, and with it its session.
+    let mut clients = Vec::new();
     for address in [VIP, VIP6] {
         let entrance = SocketAddr::new(address, 53);
         let mut shares = BTreeMap::new();
-        let mut clients = Vec::new();
         for _ in 0..30 {
-            // All at once, so that no two have the same port.
             let ask = async move {
                 let client = Datagrams::to(entrance).await;
                 let introduction = client.ask("hello").await.unwrap();
@@ -234,6 +250,7 @@ async fn a_node_that_dies_is_left_within_three_seconds_and_comes_back() {
     eventually("the node is left", || is(|health| matches!(health, Health::Unhealthy { .. }), "node-1"))
         .await;
     let found_out = dead.elapsed();
+    println!("a dead node was left after {found_out:?}");
     assert!(found_out < Duration::from_secs(3), "{found_out:?}");
     let before = Instant::now();
     for _ in 0..30 {
