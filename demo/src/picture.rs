@@ -8,13 +8,16 @@ use kube::{Api, Client};
 /// What can be seen at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Picture {
-    /// Name, readiness, provider ID, zone, address, taints.
+    /// Name, readiness, provider ID, zone, address, and the taints that are a cloud's business.
     pub(crate) nodes: Vec<[String; 6]>,
     /// Name, type, address, ports.
     pub(crate) services: Vec<[String; 4]>,
     /// The last Events: reason, object, message.
     pub(crate) events: Vec<[String; 3]>,
 }
+
+/// How the keys of a cloud's taints begin. Those of others, whose controllers do not run here, would stay for ever.
+const CLOUD_TAINTS: &str = "node.cloudprovider.kubernetes.io/";
 
 /// How many Events are shown.
 const EVENTS: usize = 4;
@@ -71,9 +74,8 @@ fn node_row(node: &Node) -> [String; 6] {
     let addresses = status.and_then(|status| status.addresses.as_deref()).unwrap_or_default();
     let internal = addresses.iter().find(|address| address.type_ == "InternalIP");
     let id = node.spec.as_ref().and_then(|spec| spec.provider_id.clone());
-    // The last part of a taint's key tells enough.
-    let short = |key: String| key.rsplit('/').next().unwrap_or_default().to_owned();
-    let taints: Vec<String> = taints_of(node).into_iter().map(short).collect();
+    let taints: Vec<String> =
+        taints_of(node).iter().filter_map(|key| key.strip_prefix(CLOUD_TAINTS).map(str::to_owned)).collect();
     [
         name(&node.metadata),
         if ready { "ready" } else { "NOT READY" }.to_owned(),

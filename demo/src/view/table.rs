@@ -17,7 +17,7 @@ pub(super) fn render(picture: &Picture, said: &[String]) -> String {
     let mut text = format!("{BOLD}  N E P H O S{PLAIN}   a cloud for machines without one\n\n");
     section(
         &mut text,
-        ["NODE", "STATE", "PROVIDER ID", "ZONE", "ADDRESS", "TAINTS"],
+        ["NODE", "STATE", "PROVIDER ID", "ZONE", "ADDRESS", "CLOUD TAINTS"],
         [9, 10, 22, 8, 16, 36],
         &picture.nodes,
     );

@@ -1,6 +1,6 @@
 //! The provider: from a config and a context to a cloud.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use cloud_provider::{Cloud, Context, Error, Provider};
 
@@ -30,10 +30,24 @@ async fn build(context: Context) -> Result<Cloud, Error> {
                 "The load balancer runs in the manager's own process: its connections end with the manager. \
                  Set dataPlane.socket and run the proxy beside the manager to keep them"
             );
-            Some(Arc::new(Keeper::in_memory()))
+            Some(proxy_of_this_process())
         }
     };
     cloud_over(&config, &context, plane).await
+}
+
+/// The proxy of this process, while a cloud uses it. It is the one thing here that is not handed in: a new version of the
+/// config builds a second cloud beside the first, and the addresses and ports that the first one listens at are the
+/// process's own.
+static PROXY: Mutex<Weak<Keeper>> = Mutex::new(Weak::new());
+
+fn proxy_of_this_process() -> Arc<Keeper> {
+    let mut known = PROXY.lock().unwrap_or_else(PoisonError::into_inner);
+    known.upgrade().unwrap_or_else(|| {
+        let keeper = Arc::new(Keeper::in_memory());
+        *known = Arc::downgrade(&keeper);
+        keeper
+    })
 }
 
 /// Builds the cloud over this data plane; without one there is no slot for load balancers. Changes nothing.
@@ -73,5 +87,39 @@ pub async fn cloud_from(
             tracing::info!("The config names no pool of addresses: load balancers are not offered");
             Ok(cloud)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use cloud_provider::{Capability, CloudConfig, Decision};
+
+    use super::*;
+
+    const POOLS: &str = "pools: [{name: lan, addresses: [127.88.200.1]}]";
+
+    async fn built(text: &str) -> Result<Cloud, Error> {
+        build(Context::inert().with_config(Some(CloudConfig::from_bytes(Path::new("local.yaml"), text))))
+            .await
+    }
+
+    #[tokio::test]
+    async fn a_new_version_of_the_config_finds_the_proxy_of_the_one_before() {
+        let before = built(POOLS).await.unwrap();
+        let first = Arc::as_ptr(&proxy_of_this_process());
+        let after = built(&format!("site: renamed\n{POOLS}")).await.unwrap();
+        assert!(before.can(Capability::LoadBalancers) && after.can(Capability::LoadBalancers));
+        drop(before);
+        assert_eq!(Arc::as_ptr(&proxy_of_this_process()), first, "the second cloud keeps it");
+    }
+
+    #[tokio::test]
+    async fn without_pools_there_are_no_load_balancers_and_a_missing_inventory_is_told_by_name() {
+        assert!(!built("site: lab").await.unwrap().can(Capability::LoadBalancers));
+        let error = built("inventory: /nowhere/machines.yaml").await.unwrap_err();
+        assert_eq!(error.decision(), &Decision::InvalidConfig);
+        assert!(error.report().contains("/nowhere/machines.yaml"), "{}", error.report());
     }
 }

@@ -1,8 +1,9 @@
 //! What no data plane can serve, found before anything is touched.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 
-use super::{Intent, Listener, PortKey, Uid, VERSION};
+use super::{Balancer, Intent, Listener, PortKey, Uid, VERSION};
 
 /// Why an intent is refused as a whole.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -28,7 +29,7 @@ pub enum Refusal {
         /// The port.
         port: PortKey,
         /// The backend's address and port.
-        backend: std::net::SocketAddr,
+        backend: SocketAddr,
     },
     /// A port number of zero, for clients or of a backend.
     #[error("{balancer} has a port of number 0 at {port}")]
@@ -60,7 +61,7 @@ impl Intent {
     }
 }
 
-impl super::Balancer {
+impl Balancer {
     /// `namespace/name`.
     pub fn full_name(&self) -> String {
         format!("{}/{}", self.namespace, self.name)
@@ -71,7 +72,7 @@ impl super::Balancer {
             if key.port == 0 || port.backends.iter().any(|backend| backend.port == 0) {
                 return Err(Refusal::PortZero { balancer: self.full_name(), port: *key });
             }
-            let mut seen = std::collections::BTreeSet::new();
+            let mut seen = BTreeSet::new();
             if let Some(twice) = port.backends.iter().find(|backend| !seen.insert(backend.socket())) {
                 return Err(Refusal::DoubleBackend {
                     balancer: self.full_name(),

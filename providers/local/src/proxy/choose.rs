@@ -17,7 +17,7 @@ pub(super) struct Candidate<'a> {
     pub(super) turn: &'a mut i64,
 }
 
-/// The index of the candidate that takes a connection of this client; `None` if there is none.
+/// The candidate that takes a connection of this client; `None` if there is none.
 pub(super) fn choose(
     algorithm: Algorithm,
     client: IpAddr,
