@@ -19,8 +19,10 @@ impl Core {
             self.normal(service, DELETING_LOAD_BALANCER, "Deleting load balancer");
         }
         self.delete(service).await?;
-        // The addresses of a Service of another's class may be that other's.
-        let clear = wish::is_going(service) && wish::wants(service, &self.terms());
+        // The addresses of a Service of another's class may be that other's, unless they are those that we wrote.
+        let known = self.ledger.current(&Key::of(&**service)).and_then(|(_, known)| known.applied);
+        let wrote = known.is_some_and(|applied| status::is_told(service, &applied));
+        let clear = wrote || (wish::is_going(service) && wish::wants(service, &self.terms()));
         if let Some(patch) = status::release(service, clear, self.clock.now()) {
             match self.write(service, patch).await {
                 Ok(_) | Err(Setback::Gone) => {}

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::failure::Failure;
 use super::plan::Applied;
+use super::wish;
 
 /// The condition that is false while a load balancer cannot be made or is not ready, and says why. INVARIANT: it stands on
 /// Services, in alerts and in scripts.
@@ -24,6 +25,11 @@ pub const CLEANUP_BLOCKED: &str = "LoadBalancerCleanupBlocked";
 pub(super) fn differs(service: &Service, applied: &Applied, complaints: bool) -> bool {
     (complaints && complaint(service, PROVISIONED, "False").is_some())
         || addresses(service, applied).is_some()
+}
+
+/// Whether the addresses on a Service are those of this load balancer.
+pub(super) fn is_told(service: &Service, applied: &Applied) -> bool {
+    wish::has_address(service) && applied.status.is_some() && addresses(service, applied).is_none()
 }
 
 /// The patch that puts finalizer, addresses and condition right; `None` if they are.

@@ -19,6 +19,9 @@ use crate::stage::{Process, Stage, secs};
 const SEQUENCES: u64 = 500;
 const MANY_SEQUENCES: u64 = 20_000;
 
+/// What the wide run found once: two deletions at once, and an address left on a Service of another's class.
+const ONCE_FAILED: [u64; 2] = [676, 4209];
+
 const NAMES: [&str; 2] = ["web", "api"];
 const OWN_CLASS: &str = "fake/own";
 
@@ -344,7 +347,7 @@ fn run(seeds: impl Iterator<Item = u64>) -> (u64, usize) {
 fn after_any_edits_and_faults_the_cloud_is_as_if_the_last_wish_had_been_the_first() {
     let (sequences, served) = match std::env::var("SEED") {
         Ok(seed) => run(std::iter::once(seed.parse().unwrap())),
-        Err(_) => run(0..SEQUENCES),
+        Err(_) => run((0..SEQUENCES).chain(ONCE_FAILED)),
     };
     println!("{sequences} sequences, {served} load balancers in the end, each as if made for the last wish");
 }

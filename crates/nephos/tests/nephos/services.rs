@@ -2,13 +2,11 @@
 
 use std::time::Duration;
 
+use control_plane::Kubelet;
 use control_plane::kubelet::register_all;
-use control_plane::{ControlPlane, Kubelet};
 use k8s_openapi::api::core::v1::{Event, Service};
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
-use provider_fake::Config;
-use provider_fake::config::IpMode;
 use serde_json::json;
 
 use crate::process::Nephos;
@@ -40,8 +38,7 @@ async fn as_service_controller(scene: &Scene) -> String {
 /// Proves: SVC-36, WIRE-7, WIRE-8, WIRE-12
 #[tokio::test]
 async fn a_service_lives_and_goes_with_no_right_but_upstreams() {
-    let cloud = Config { ip_mode: Some(IpMode::Proxy), ..Config::default() };
-    let scene = Scene::with(ControlPlane::builder(), cloud).await;
+    let scene = Scene::set().await;
     let client = scene.client().await;
     let nodes = [Kubelet::new("worker-1").provider_id("fake://worker-1")];
     register_all(&client, &nodes, 1).await.expect("the node registers");
@@ -62,7 +59,7 @@ async fn a_service_lives_and_goes_with_no_right_but_upstreams() {
         service.status?.load_balancer?.ingress.filter(|ingress| !ingress.is_empty())
     })
     .await;
-    assert_eq!(ingress[0].ip_mode.as_deref(), Some("Proxy"));
+    assert_eq!(ingress[0].ip_mode.as_deref(), Some("VIP"), "what the server fills in");
     let held = services.get("web").await.expect("reading it").metadata.finalizers;
     assert_eq!(held.unwrap_or_default(), [FINALIZER]);
     let balancers = scene.world.contents().balancers;
