@@ -116,8 +116,9 @@ pub fn all_in_one(binary: &'static str, registry: &Registry) -> Command {
 
 /// The manager's own command, under this name.
 pub fn manager(name: &'static str) -> Command {
-    let command = Command::new(name).about("Run the controllers that speak to a cloud on a cluster's behalf");
-    go_style(Options::augment_args(command))
+    // After the flags, whose own description would take its place.
+    let about = "Run the controllers that speak to a cloud on a cluster's behalf";
+    go_style(Options::augment_args(Command::new(name))).about(about).long_about(None)
 }
 
 fn called_as_upstream(arguments: &[OsString]) -> bool {
