@@ -102,7 +102,7 @@ async fn picture(scene: &Scene) -> BTreeMap<String, serde_json::Value> {
     picture
 }
 
-fn balanced(name: &str) -> Service {
+pub(crate) fn balanced(name: &str) -> Service {
     serde_json::from_value(json!({
         "metadata": {"name": name},
         "spec": {"type": "LoadBalancer", "ports": [{"port": 80}], "selector": {"app": name}},

@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use control_plane::kubelet::register_all;
 use control_plane::{ControlPlane, Kubelet};
-use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::core::v1::{Node, Service};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding};
 use kube::Api;
 use kube::api::{ListParams, PostParams};
@@ -13,6 +13,7 @@ use provider_fake::Config;
 use serde_json::Value;
 
 use crate::PATIENCE;
+use crate::endings::balanced;
 use crate::nodes::{is_initialised, kubelets, page, port_client};
 use crate::scene::{Scene, eventually, free_port};
 
@@ -27,6 +28,8 @@ const IN_TROUBLE: &[(&str, &str)] = &[
     ("nodes", "get"),
     // What happens again is counted on the Event that told it first.
     ("events", "patch"),
+    // A Service that the cache may not show as it is yet is read from the storage.
+    ("services", "get"),
 ];
 
 /// Runs the binary and returns what it printed.
@@ -130,6 +133,13 @@ async fn the_printed_roles_are_enough_and_none_of_their_verbs_is_idle() {
         (listed.items.iter().filter(|node| is_initialised(node)).count() == 20).then_some(())
     })
     .await;
+    let services: Api<Service> = Api::default_namespaced(client.clone());
+    services.create(&PostParams::default(), &balanced("web")).await.expect("creating a service");
+    eventually("the service has an address", async || {
+        let service = services.get("web").await.expect("reading the service");
+        service.status?.load_balancer?.ingress.filter(|ingress| !ingress.is_empty())
+    })
+    .await;
     assert!(scene.world.remove_machine("worker-07"), "the machine was there");
     Kubelet::new("worker-07").ready(false).heartbeat(&client).await.expect("its kubelet falls silent");
     eventually("its node is gone", async || {
@@ -211,7 +221,8 @@ async fn a_missing_right_is_named_at_the_start_and_the_rest_works() {
     let scene = Scene::set().await;
     let client = scene.client().await;
     let manifest = printed(&["rbac", "--secure-port=0"]).await;
-    let less = manifest.replace("verbs: [\"patch\"]", "verbs: [\"get\"]");
+    let on_status = |verb: &str| format!("resources: [\"nodes/status\"]\n  verbs: [\"{verb}\"]");
+    let less = manifest.replace(&on_status("patch"), &on_status("get"));
     assert_ne!(less, manifest, "nodes/status is granted");
     apply(&client, &less).await;
     let account =
