@@ -97,6 +97,7 @@ impl Controller {
             metrics: parts.metrics,
             ledger: Mutex::new(Ledger::new(ranges.sets, &ranges.services)),
             waiting: Mutex::new(BTreeSet::new()),
+            settled: Mutex::default(),
             news: News::default(),
         };
         Self { core: Arc::new(core), queue, workers: parts.worker_metrics, settings }

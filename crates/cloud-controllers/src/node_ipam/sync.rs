@@ -1,6 +1,6 @@
 //! The effects of node IPAM: it reads the truth once, then writes one patch per Node, and tells what it cannot do.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -40,6 +40,8 @@ pub(super) struct Core {
     pub(super) ledger: Mutex<Ledger>,
     /// Nodes for which there was no block.
     pub(super) waiting: Mutex<BTreeSet<Key>>,
+    /// The UIDs of Nodes that have CIDRs, by name, whatever the cache shows.
+    pub(super) settled: Mutex<HashMap<String, String>>,
     pub(super) news: News,
 }
 
@@ -89,6 +91,8 @@ impl Core {
             Wish::Has(cidrs) => self.note(&node, cidrs),
             Wish::Garbled(cidrs) => self.odd(&node, &format!("cannot be read: {}", cidrs.join(", "))),
             Wish::Leaving => {}
+            // What was written may not have come back yet, and CIDRs that a Node has it keeps.
+            Wish::Needs if self.is_settled(&node) => {}
             Wish::Needs => return self.allocate(key, &node).await,
         }
         Outcome::Done
@@ -98,6 +102,9 @@ impl Core {
     pub(super) fn gone(&self, node: &Node) -> Option<Key> {
         let (name, uid) = identity(node);
         self.news.forget(name);
+        if self.is_settled(node) {
+            self.settled().remove(name);
+        }
         let freed = self.change(|ledger| ledger.forget_uid(name, uid));
         let mut waiting = self.waiting();
         waiting.remove(&Key::of(node));
@@ -186,6 +193,7 @@ impl Core {
     fn note(&self, node: &Node, cidrs: Vec<IpNet>) {
         let (name, uid) = identity(node);
         self.news.forget(name);
+        self.settled().insert(name.to_owned(), uid.to_owned());
         let Oddities { outside, shared_with } = self.change(|ledger| ledger.hold(name, uid, cidrs));
         if !outside.is_empty() {
             self.odd(node, &format!("lie outside the cluster's pod networks: {}", listed(&outside)));
@@ -195,7 +203,14 @@ impl Core {
         }
     }
 
+    /// Whether this very Node is known to have CIDRs.
+    fn is_settled(&self, node: &Node) -> bool {
+        let (name, uid) = identity(node);
+        self.settled().get(name).is_some_and(|settled| settled == uid)
+    }
+
     fn forget(&self, name: &str) {
+        self.settled().remove(name);
         self.change(|ledger| ledger.forget(name));
     }
 
@@ -217,6 +232,10 @@ impl Core {
         let answer = change(&mut ledger);
         self.metrics.show(&ledger);
         answer
+    }
+
+    fn settled(&self) -> MutexGuard<'_, HashMap<String, String>> {
+        self.settled.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn waiting(&self) -> MutexGuard<'_, BTreeSet<Key>> {

@@ -33,9 +33,13 @@ impl Nephos {
         tokio::spawn(async move {
             let mut source = BufReader::new(stderr).lines();
             while let Ok(Some(line)) = source.next_line().await {
-                let mut lines = read.lock().expect("no panic under this lock");
-                lines.push(line);
-                grow.send_replace(lines.len());
+                let length = {
+                    let mut lines = read.lock().expect("no panic under this lock");
+                    lines.push(line);
+                    lines.len()
+                };
+                // Outside the lock, which whoever waits takes while it looks at this.
+                grow.send_replace(length);
             }
         });
         Self { child, lines, grown }

@@ -27,6 +27,7 @@ adopt: false
 zones: [z1, z2]
 region: r1
 instanceType: big
+lacks: [volumes]
 classes: [fast]
 ipMode: Proxy
 podNetworks: [10.244.0.0/16]
