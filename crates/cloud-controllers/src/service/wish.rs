@@ -134,7 +134,10 @@ fn said(text: Option<&String>) -> Option<String> {
 /// Whether an update of a Service can mean work. Whoever wrote what we wrote ourselves, conditions, labels, selectors
 /// and annotations that nobody here reads cause none.
 pub fn matters(old: &Service, new: &Service, terms: &Terms) -> bool {
-    let ours = |service: &Service| (wants(service, terms), is_going(service));
+    // Whose it is: another object of the same name, or another kind of Service, is another matter.
+    let ours = |service: &Service| {
+        (service.metadata.uid.clone(), wants(service, terms), is_going(service), is_load_balancer(service))
+    };
     let loses = |held: fn(&Service) -> bool| held(old) && !held(new);
     let addresses =
         |service: &Service| service.status.as_ref().and_then(|status| status.load_balancer.clone());

@@ -133,3 +133,21 @@ fn no_edit_of_a_service_that_never_wanted_a_balancer_means_work() {
     annotate(&mut new, "cloud/idle", "5s");
     assert!(!wish::matters(&old, &new, &terms()));
 }
+
+#[test]
+fn a_held_service_of_anothers_class_that_stops_being_a_load_balancer_means_work() {
+    let mut old = service("web").load_balancer().class("another/one").port(80).build();
+    old.metadata.finalizers = Some(vec![FINALIZER.to_owned()]);
+    let mut new = old.clone();
+    spec(&mut new).type_ = Some("ClusterIP".into());
+    spec(&mut new).load_balancer_class = None;
+    assert!(wish::matters(&old, &new, &terms()), "nobody else takes the finalizer away");
+}
+
+#[test]
+fn another_object_of_the_same_name_means_work() {
+    let old = web();
+    let mut new = old.clone();
+    new.metadata.uid = Some("u2".into());
+    assert!(wish::matters(&old, &new, &terms()));
+}
