@@ -156,6 +156,9 @@ impl Core {
         if self.only_watches() {
             return Err(Setback::Watching);
         }
+        if !self.gate.may_start() {
+            return Err(Setback::Fenced);
+        }
         let key = Key::of(service);
         let api: Api<Service> = Api::namespaced(self.client.clone(), key.namespace().unwrap_or_default());
         let error = match patch.only_for_uid(uid(service)).apply(&api, key.name()).await {
@@ -180,16 +183,16 @@ impl Core {
         }
     }
 
-    /// Records an Event about a Service, unless this process only watches.
+    /// Records an Event about a Service, unless this process only watches or no longer leads.
     pub(super) fn normal(&self, service: &Service, reason: &str, message: &str) {
-        if !self.only_watches() {
+        if self.gate.may_start() {
             self.events.normal(&reference(service), reason, message);
         }
     }
 
     /// The same for what somebody should look at.
     pub(super) fn warning(&self, service: &Service, reason: &str, message: impl Into<String>) {
-        if !self.only_watches() {
+        if self.gate.may_start() {
             self.events.warning(&reference(service), reason, message);
         }
     }

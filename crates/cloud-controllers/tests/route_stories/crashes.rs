@@ -1,19 +1,13 @@
 //! Crashes before and after each write, lost answers, and a leader that is frozen in the middle.
 
-use std::sync::Arc;
-
 use cloud_controllers::around::gate::Mode;
 use cloud_controllers::route::Metrics;
-use controller_kit::leader::{
-    Config as LeaderConfig, Elector, KubeLease, Leadership, Metrics as LeaderMetrics, Surroundings, Timing,
-};
-use controller_kit::random::Randomness;
 use k8s_openapi::api::core::v1::Node;
 use provider_fake::{Config, Effect, Fault};
 use testkit::{Fault as ApiFault, Verb, When, node};
 use tokio::time::sleep;
-use tokio_util::sync::CancellationToken;
 
+use crate::frozen::frozen_leader;
 use crate::scene::{CLUSTER, changes, config, is_reached, numbered, planted, routes, stage, start, start_as};
 use crate::stage::{Stage, secs};
 
@@ -154,30 +148,10 @@ async fn random_trouble_ends_in_the_right_table() {
     }
 }
 
-/// A process that won the lease, and whose renewals then stop as if it were frozen.
-async fn frozen_leader(stage: &Stage) -> Leadership {
-    let config = LeaderConfig {
-        namespace: "kube-system".into(),
-        name: "ccm".into(),
-        identity: "a".into(),
-        timing: Timing::default(),
-    };
-    let surroundings = Surroundings {
-        store: Arc::new(KubeLease::new(stage.server.client(), "kube-system", "ccm")),
-        clock: stage.clock.clone(),
-        random: Randomness::seeded(1),
-        metrics: LeaderMetrics::unregistered(),
-        listener: Arc::new(|_| {}),
-    };
-    let mut elector = Elector::new(config, surroundings).unwrap();
-    assert!(elector.acquire(&CancellationToken::new()).await);
-    elector.leadership()
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_leader_that_lost_its_lease_changes_nothing_more_and_its_successor_doubles_nothing() {
     let stage = stage();
-    let leadership = frozen_leader(&stage).await;
+    let leadership = frozen_leader(&stage.server, &stage.clock).await;
     let _former = start_as(&stage, leadership.clone(), Mode::Act, Metrics::unregistered());
     stage.server.create(&numbered(1));
     stage.until(secs(5), "it leads", |stage| is_reached(stage, "n1")).await;

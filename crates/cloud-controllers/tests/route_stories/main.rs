@@ -4,6 +4,7 @@
 
 mod conditions;
 mod crashes;
+mod frozen;
 mod ownership;
 mod quiet;
 mod routes;

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use cloud_controllers::service::Settings;
 use k8s_openapi::api::core::v1::Service;
-use provider_fake::{Config, Effect, Fault};
+use provider_fake::{Config, Effect, Fault, Operation};
 use testkit::service;
 use tokio::time::sleep;
 
+use crate::frozen::frozen_leader;
 use crate::stage::{Process, Stage, secs};
 
 /// What is done to the cluster, before the process dies over it.
@@ -177,4 +178,41 @@ async fn a_crash_at_any_write_of_a_deletion_is_made_up_for() {
 #[tokio::test(start_paused = true)]
 async fn a_crash_at_any_write_of_a_change_of_type_is_made_up_for() {
     survives_all(Some(create), retype, 5).await;
+}
+
+/// The lease runs out between two calls of one creation: whoever had it makes no further one, and writes nothing.
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_loses_its_lease_amid_a_creation_stops_there_and_its_successor_doubles_nothing() {
+    let stage = Stage::new(1, Config::default());
+    stage.world.inject(Fault::new("create_address", Effect::HangAfter).times(1)).unwrap();
+    let leadership = frozen_leader(&stage.server, &stage.clock).await;
+    let _former = stage.start_as(Settings::default(), leadership.clone());
+    sleep(secs(5)).await;
+    create(&stage);
+    let begun = |stage: &Stage| stage.world.counters().of(Operation::CreateAddress) > 0;
+    stage.until(secs(5), "the first call of the creation", begun).await;
+    assert!(leadership.may_write(), "it began in time");
+    stage.until(secs(10), "the lease runs out", |_| !leadership.may_write()).await;
+    let (written, told) = (stage.writes().count(), stage.reasons("web"));
+    delete_and_make_another(&stage);
+    sleep(secs(120)).await;
+    assert_eq!(stage.world.counters().of(Operation::CreateAddress), 1, "fenced");
+    assert_eq!(stage.world.counters().of(Operation::CreateLoadBalancer), 0, "fenced");
+    assert_eq!(stage.world.counters().of(Operation::DeleteAddress), 0, "fenced");
+    assert_eq!(stage.writes().count(), written, "and nothing is written");
+    assert_eq!(stage.reasons("web"), told, "and silent");
+    assert!(stage.reasons("other").is_empty(), "and silent");
+
+    let _successor = stage.start(Settings::default());
+    let done = |stage: &Stage| stage.service("web").is_none() && !stage.addresses("other").is_empty();
+    stage.until(secs(120), "the successor", done).await;
+    sleep(secs(600)).await;
+    let contents = stage.world.contents();
+    assert_eq!((contents.balancers.len(), contents.addresses.len()), (1, 1), "neither lost nor doubled");
+    stage.assert_sound();
+}
+
+fn delete_and_make_another(stage: &Stage) {
+    delete(stage);
+    stage.server.create(&service("other").load_balancer().port(80).build());
 }

@@ -6,6 +6,8 @@ mod between;
 mod change;
 mod crash;
 mod drift;
+#[path = "../route_stories/frozen.rs"]
+mod frozen;
 mod nodes;
 mod oracle;
 mod provision;

@@ -80,8 +80,13 @@ impl Stage {
             .create(&node(name).provider_id(&format!("fake://{name}")).internal_ip(ip).ready().build());
     }
 
-    /// Starts the controller, as a new process would.
+    /// Starts the controller, as a new process would that leads and goes on leading.
     pub(crate) fn start(&self, settings: Settings) -> Process {
+        self.start_as(settings, Leadership::unconditional())
+    }
+
+    /// The same for a process with this leadership.
+    pub(crate) fn start_as(&self, settings: Settings, leadership: Leadership) -> Process {
         let mut registry = Registry::default();
         let random = Randomness::seeded(self.seed);
         let calls = CallMetrics::unregistered();
@@ -92,7 +97,7 @@ impl Stage {
         let budget = Budget::new("fake", self.budget.clone(), &calls);
         let surrounded = surround(cloud, budget, self.deadlines, &calls);
         let log = DecisionLog::new(self.clock.clone());
-        let gate = LeaseGate::new("fake", Leadership::unconditional(), self.mode, log, &calls);
+        let gate = LeaseGate::new("fake", leadership, self.mode, log, &calls);
 
         let cache_metrics = cache::Metrics::register(&mut registry);
         let client = self.server.client_as("cache");
