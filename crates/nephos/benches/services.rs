@@ -54,7 +54,7 @@ async fn main() {
     register_all(&client, &nodes, 2).await.expect("the nodes register");
     let services: Api<Service> = Api::default_namespaced(client.clone());
     let mut nephos = scene.nephos(&["--leader-elect=false"]);
-    nephos.wait_for("Started \"service-lb-controller\"", PATIENCE).await;
+    nephos.wait_for("Started \\\"service-lb-controller\\\"", PATIENCE).await;
 
     let mut kept = five_hundred(&scene, &services).await;
     kept &= one_more_node(&scene, &client).await;
@@ -140,7 +140,7 @@ async fn one_more_node(scene: &Scene, client: &kube::Client) -> bool {
 async fn a_new_one_among_a_thousand(scene: &Scene, services: &Api<Service>) -> bool {
     scene.world.inject(Fault::new("*", Effect::Slow).after(Duration::from_secs(2))).expect("a fault");
     let mut nephos: Nephos = scene.nephos(&["--leader-elect=false", "--cloud-calls-in-flight=20"]);
-    nephos.wait_for("Started \"service-lb-controller\"", PATIENCE).await;
+    nephos.wait_for("Started \\\"service-lb-controller\\\"", PATIENCE).await;
     // Sixteen are for everybody; four are kept for creates.
     let began = Instant::now();
     while scene.world.counters().in_flight < 16 {

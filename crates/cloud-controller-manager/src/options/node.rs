@@ -13,7 +13,7 @@ use ipnet::IpNet;
 pub struct NodeOptions {
     /// Number of nodes that are initialised at once. Nodes that join together share their questions to the cloud, so
     /// that more workers do not mean more cloud calls.
-    #[arg(long, default_value_t = 32, value_name = "NUMBER")]
+    #[arg(long, default_value_t = 64, value_name = "NUMBER")]
     pub concurrent_node_syncs: i32,
 
     /// Number of nodes that are written at once when all nodes are compared with the cloud. 0 for the value of

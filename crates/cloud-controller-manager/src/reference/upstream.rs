@@ -100,7 +100,7 @@ mod tests {
 
     /// The defaults that are not upstream's. INVARIANT: the list is short and documented.
     const OURS: &[(&str, &str)] = &[
-        ("concurrent-node-syncs", "32"),
+        ("concurrent-node-syncs", "64"),
         ("concurrent-service-syncs", "32"),
         ("kube-api-content-type", "application/json"),
         ("kube-api-qps", "0"),

@@ -23,7 +23,8 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
 use self::cache::Key;
-use self::desk::{Desk, Hears, Number, Opened};
+use self::desk::{Desk, Hears, Number, Opened, Size, Sizes};
+use self::rhythm::Rhythm;
 use super::calls::Calls;
 use super::lookup::{ask, mood};
 use super::operation::Operation;
@@ -114,12 +115,16 @@ impl Loader {
             self.0.count(std::slice::from_ref(&coming), 0);
             return answer(coming).await;
         }
-        let most = self.0.settings.batch.min(self.0.settings.bulk).get();
-        let (hears, opened) = self.0.desk().gather(key, node.clone(), urgency, most, now);
+        let (hears, opened) = {
+            let (mut desk, settings) = (self.0.desk(), &self.0.settings);
+            let enough = desk.rhythm.enough(settings.linger, now);
+            let sizes = Sizes { enough, most: settings.batch.min(settings.bulk).get() };
+            desk.gather(key, node.clone(), urgency, sizes, now)
+        };
         let coming = Coming::Later(hears);
         self.0.count(std::slice::from_ref(&coming), 1);
-        if let Some(Opened { number, full }) = opened {
-            tokio::spawn(Arc::clone(&self.0).see_through(number, urgency, Freshness::Recent, Some(full)));
+        if let Some(Opened { number, size }) = opened {
+            tokio::spawn(Arc::clone(&self.0).see_through(number, urgency, Freshness::Recent, Some(size)));
         }
         answer(coming).await
     }
@@ -187,10 +192,10 @@ impl Shared {
         number: Number,
         urgency: Urgency,
         freshness: Freshness,
-        gathers: Option<Arc<Notify>>,
+        gathers: Option<Arc<Size>>,
     ) {
-        if let Some(full) = gathers {
-            self.gather(number, &full).await;
+        if let Some(size) = gathers {
+            self.gather(number, &size).await;
         }
         let turn = match self.calls.turn(Operation::LookUpInstances, urgency).await {
             Ok(turn) => turn,
@@ -217,23 +222,30 @@ impl Shared {
         self.ended.notify_waiters();
     }
 
-    /// Waits until the batch is full, or until nobody has asked for a [moment](rhythm) and no other look-up is under way.
-    /// A look-up that hangs, or a crowd that does not end, delays it by [`Settings::linger`] and no more.
-    async fn gather(&self, number: Number, full: &Notify) {
+    /// Waits until the batch is full or [large](rhythm), or until nobody has asked for a [moment](rhythm) and no other
+    /// look-up is under way. A look-up that hangs, or a crowd that does not end, delays it by [`Settings::linger`] and no
+    /// more.
+    async fn gather(&self, number: Number, size: &Size) {
         let Settings { window, linger, .. } = self.settings;
         let opened = Instant::now();
         let (moment, longest) = {
             let rhythm = &self.desk().rhythm;
             (rhythm.moment(window, linger, opened), rhythm.longest(window, linger, opened))
         };
-        let latest = opened + longest;
+        let large = async {
+            size.enough.notified().await;
+            sleep_until(opened + Rhythm::little_while(window, linger)).await;
+        };
         tokio::select! {
             biased;
-            () = full.notified() => {}
-            () = sleep_until(latest) => {}
+            () = size.full.notified() => {}
+            () = sleep_until(opened + longest) => {}
+            () = large => {}
             () = self.quiet(number, moment) => {}
         }
-        self.desk().rhythm.left(linger, Instant::now());
+        let mut desk = self.desk();
+        let questions = desk.size(number);
+        desk.rhythm.left(questions, linger, Instant::now());
     }
 
     /// Waits until no question has come for a moment and no look-up is under way.

@@ -32,7 +32,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            workers: 32,
+            workers: 64,
             waiting: 5_000,
             refresh_period: Duration::from_secs(5 * 60),
             refresh_writers: 32,

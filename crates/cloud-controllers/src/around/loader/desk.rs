@@ -39,7 +39,16 @@ struct Batch {
     questions: Vec<Question>,
     last_question: Instant,
     started: Option<Instant>,
-    full: Arc<Notify>,
+    size: Arc<Size>,
+}
+
+/// Who waits for a batch to grow is told here.
+#[derive(Debug, Default)]
+pub(super) struct Size {
+    /// It is worth a call.
+    pub(super) enough: Notify,
+    /// It takes no more.
+    pub(super) full: Notify,
 }
 
 #[derive(Debug)]
@@ -49,12 +58,18 @@ struct Question {
     waiting: Vec<oneshot::Sender<Arc<Existence>>>,
 }
 
+/// When a batch of single questions is worth a call, and when it takes no more.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sizes {
+    pub(super) enough: usize,
+    pub(super) most: usize,
+}
+
 /// A batch that was just opened and needs somebody to see it through.
 #[derive(Debug)]
 pub(super) struct Opened {
     pub(super) number: Number,
-    /// Told when it takes no more.
-    pub(super) full: Arc<Notify>,
+    pub(super) size: Arc<Size>,
 }
 
 /// A batch that is on its way: which questions were still of interest, and the nodes they are about.
@@ -102,7 +117,7 @@ impl Desk {
         key: Key,
         node: NodeRef,
         urgency: Urgency,
-        most: usize,
+        sizes: Sizes,
         now: Instant,
     ) -> (Hears, Option<Opened>) {
         let (number, opened) = if let Some(number) = self.gathering[urgency.rank()] {
@@ -115,8 +130,11 @@ impl Desk {
         let hears = self.ask(number, key, node);
         if let Some(batch) = self.batches.get_mut(&number) {
             batch.last_question = now;
-            if batch.questions.len() >= most {
-                batch.full.notify_one();
+            if batch.questions.len() >= sizes.enough {
+                batch.size.enough.notify_one();
+            }
+            if batch.questions.len() >= sizes.most {
+                batch.size.full.notify_one();
                 self.gathering[urgency.rank()] = None;
             }
         }
@@ -125,17 +143,17 @@ impl Desk {
 
     /// Opens a batch.
     pub(super) fn open(&mut self, urgency: Urgency, now: Instant) -> Opened {
-        let (number, full) = (Number(self.next), Arc::new(Notify::new()));
+        let (number, size) = (Number(self.next), Arc::<Size>::default());
         self.next += 1;
         let batch = Batch {
             urgency,
             questions: Vec::new(),
             last_question: now,
             started: None,
-            full: Arc::clone(&full),
+            size: Arc::clone(&size),
         };
         self.batches.insert(number, batch);
-        Opened { number, full }
+        Opened { number, size }
     }
 
     /// Puts a question into a batch.

@@ -3,6 +3,8 @@
 //! A thousand machines that join within seconds would otherwise cost a list each time that a few of them asked. A batch
 //! leaves when nobody has asked for a moment, or when it has gathered for long enough; both double with each batch that
 //! follows another closely. The last of a crowd therefore waits for the moment, not for the longest that a batch gathers.
+//! A batch also leaves when it is a good part of the crowd so far: the calls grow with the logarithm of the crowd, and
+//! whoever writes what was found is never idle for long, nor left with most of the work in the end.
 
 use std::time::Duration;
 
@@ -11,11 +13,24 @@ use tokio::time::Instant;
 /// The moment is at most the window times two to the power of this; a first batch gathers at most that part of the whole.
 const MOST_DOUBLINGS: u32 = 4;
 
+/// So many questions are worth a call in any case, once they have gathered for a little while.
+const WORTH_A_CALL: usize = 150;
+
+/// And so many of a large crowd: the crowd so far divided by this.
+const PART_OF_THE_CROWD: usize = 4;
+
+/// A crowd that comes in bursts has not ended before a pause of this part of the time that it has lasted.
+const PART_OF_ITS_TIME: u32 = 12;
+
 /// When batches of single questions left, as far as it matters for the next one.
 #[derive(Debug, Default)]
 pub(super) struct Rhythm {
     last: Option<Instant>,
     following: u32,
+    /// When the first left of the batches that followed each other closely.
+    began: Option<Instant>,
+    /// How many questions left in the batches that followed each other closely.
+    crowd: usize,
 }
 
 impl Rhythm {
@@ -24,7 +39,9 @@ impl Rhythm {
         if !self.follows(linger, now) {
             return window;
         }
-        (window * 2_u32.pow(self.following.min(MOST_DOUBLINGS))).min(linger.max(window))
+        let lasted = self.began.map(|began| now.saturating_duration_since(began)).unwrap_or_default();
+        let doubled = window * 2_u32.pow(self.following.min(MOST_DOUBLINGS));
+        doubled.max(lasted / PART_OF_ITS_TIME).min(linger.max(window))
     }
 
     /// How long a batch gathers while questions keep coming or a look-up is under way.
@@ -33,9 +50,25 @@ impl Rhythm {
         (linger / 2_u32.pow(MOST_DOUBLINGS - doublings)).max(window)
     }
 
-    /// A batch leaves now.
-    pub(super) fn left(&mut self, linger: Duration, now: Instant) {
-        self.following = if self.follows(linger, now) { self.following.saturating_add(1) } else { 1 };
+    /// How many questions make a batch leave after the [little while](Self::little_while).
+    pub(super) fn enough(&self, linger: Duration, now: Instant) -> usize {
+        let crowd = if self.follows(linger, now) { self.crowd } else { 0 };
+        (crowd / PART_OF_THE_CROWD).max(WORTH_A_CALL)
+    }
+
+    /// How long even a batch that has enough gathers: those who all ask at once are asked for at once.
+    pub(super) fn little_while(window: Duration, linger: Duration) -> Duration {
+        (linger / 2_u32.pow(MOST_DOUBLINGS)).max(window)
+    }
+
+    /// A batch of so many questions leaves now.
+    pub(super) fn left(&mut self, questions: usize, linger: Duration, now: Instant) {
+        if self.follows(linger, now) {
+            self.following = self.following.saturating_add(1);
+            self.crowd = self.crowd.saturating_add(questions);
+        } else {
+            (self.following, self.crowd, self.began) = (1, questions, Some(now));
+        }
         self.last = Some(now);
     }
 

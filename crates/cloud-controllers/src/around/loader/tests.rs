@@ -204,9 +204,11 @@ async fn a_crowd_is_gathered_and_its_last_is_not_kept_waiting() {
         }
     });
     let waits = join_all(crowd).await;
-    assert!(provider.sizes().len() <= 6, "{:?}", provider.sizes());
-    assert!(*waits.last().unwrap() <= ms(420), "{:?}", waits.last());
-    assert!(*waits.iter().max().unwrap() <= ms(4100), "{:?}", waits.iter().max());
+    assert!(provider.sizes().len() <= 8, "{:?}", provider.sizes());
+    // The twelfth part of the six seconds, and the call.
+    assert!(*waits.last().unwrap() <= ms(600), "{:?}", waits.last());
+    // A quarter of those before it is a batch: nobody waits much longer than a quarter of the time so far.
+    assert!(*waits.iter().max().unwrap() <= ms(1500), "{:?}", waits.iter().max());
     // And a single one, later, is a single one again.
     sleep(ms(5000)).await;
     let asked = Instant::now();
