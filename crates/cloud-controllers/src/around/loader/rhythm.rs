@@ -1,7 +1,7 @@
 //! How long single questions are gathered: hardly at all for the first ones, longer while they keep coming.
 //!
 //! A thousand machines that join within seconds would otherwise cost a list each time that a few of them asked. A batch
-//! leaves when nobody has asked for a moment, or when it has gathered for long enough; both double with each batch that
+//! leaves when nobody has asked for a moment, or when it has gathered for long enough; both grow with each batch that
 //! follows another closely. The last of a crowd therefore waits for the moment, not for the longest that a batch gathers.
 //! A batch also leaves when it is a good part of the crowd so far: the calls grow with the logarithm of the crowd, and
 //! whoever writes what was found is never idle for long, nor left with most of the work in the end.
@@ -14,13 +14,13 @@ use tokio::time::Instant;
 const MOST_DOUBLINGS: u32 = 4;
 
 /// So many questions are worth a call in any case, once they have gathered for a little while.
-const WORTH_A_CALL: usize = 150;
+const WORTH_A_CALL: usize = 250;
 
 /// And so many of a large crowd: the crowd so far divided by this.
-const PART_OF_THE_CROWD: usize = 4;
+const PART_OF_THE_CROWD: usize = 3;
 
 /// A crowd that comes in bursts has not ended before a pause of this part of the time that it has lasted.
-const PART_OF_ITS_TIME: u32 = 12;
+const PART_OF_ITS_TIME: u32 = 16;
 
 /// When batches of single questions left, as far as it matters for the next one.
 #[derive(Debug, Default)]
@@ -40,8 +40,9 @@ impl Rhythm {
             return window;
         }
         let lasted = self.began.map(|began| now.saturating_duration_since(began)).unwrap_or_default();
-        let doubled = window * 2_u32.pow(self.following.min(MOST_DOUBLINGS));
-        doubled.max(lasted / PART_OF_ITS_TIME).min(linger.max(window))
+        // Fourfold each time: a crowd is recognised by its second batch.
+        let grown = window * 2_u32.pow((2 * self.following).min(MOST_DOUBLINGS));
+        grown.max(lasted / PART_OF_ITS_TIME).min(linger.max(window))
     }
 
     /// How long a batch gathers while questions keep coming or a look-up is under way.
