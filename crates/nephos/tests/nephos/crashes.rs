@@ -248,7 +248,8 @@ struct Struck {
     at_a_write: bool,
 }
 
-async fn crashed(times: usize, seed: u64) {
+/// Tells the story with so many crashes, and says where they fell.
+async fn crashed(times: usize, seed: u64) -> String {
     let expected = undisturbed().await;
     let scene = scene().await;
     let client = scene.client().await;
@@ -271,7 +272,8 @@ async fn crashed(times: usize, seed: u64) {
         leading += usize::from(struck.leading);
         at_a_write += usize::from(struck.at_a_write);
     }
-    println!("{times} crashes from seed {seed}: {leading} of a leader, {at_a_write} of them amid a write");
+    let told =
+        format!("{times} crashes from seed {seed}: {leading} of a leader, {at_a_write} of them amid a write");
     assert!(leading * 2 >= times, "most crashes hit a leader: {leading} of {times} did");
     assert!(at_a_write * 10 >= times, "many crashes fall into a write: {at_a_write} of {times} did");
 
@@ -293,16 +295,17 @@ async fn crashed(times: usize, seed: u64) {
     last.terminate();
     assert_eq!(last.exit_code(PATIENCE).await, Some(0));
     scene.end().await;
+    told
 }
 
 /// Proves: APP-30
 #[tokio::test]
 async fn ten_crashes_at_any_moment_leave_what_an_undisturbed_run_leaves() {
-    crashed(10, 11).await;
+    println!("{}", crashed(10, 11).await);
 }
 
 #[tokio::test]
 #[ignore = "takes ten minutes: make soak"]
 async fn a_hundred_crashes_at_any_moment_leave_what_an_undisturbed_run_leaves_soak() {
-    crashed(100, 2436).await;
+    println!("{}", crashed(100, 2436).await);
 }

@@ -63,17 +63,18 @@ pub(crate) async fn picture(scene: &Scene, client: &kube::Client) -> Picture {
         words.call(id, format!("<ID of {name}>"));
     }
 
+    let nodes = nodes.iter().map(|node| ("node", node.name_any(), value(node)));
+    let services = services.iter().map(|service| ("service", service.name_any(), value(service)));
+    let mut shown: Vec<(&str, String, Value)> = nodes.chain(services).collect();
+    shown.extend(contents.machines.iter().map(|each| ("machine", each.name.clone(), value(each))));
+    shown.extend(contents.addresses.iter().map(|each| ("address", each.name.clone(), value(each))));
+    shown.extend(contents.balancers.iter().map(|each| ("balancer", each.name.clone(), value(each))));
+    shown.extend(contents.routes.iter().map(|each| ("route", each.name.clone(), value(each))));
+    shown.extend(contents.disks.iter().map(|each| ("disk", each.name.clone(), value(each))));
     let mut picture = Picture::new();
-    let mut show = |kind: &str, name: &str, object: Value| {
-        picture.entry(format!("{kind} {}", words.word(name))).or_default().push(words.told(object));
-    };
-    nodes.iter().for_each(|node| show("node", &node.name_any(), value(node)));
-    services.iter().for_each(|service| show("service", &service.name_any(), value(service)));
-    contents.machines.iter().for_each(|each| show("machine", &each.name, value(each)));
-    contents.addresses.iter().for_each(|each| show("address", &each.name, value(each)));
-    contents.balancers.iter().for_each(|each| show("balancer", &each.name, value(each)));
-    contents.routes.iter().for_each(|each| show("route", &each.name, value(each)));
-    contents.disks.iter().for_each(|each| show("disk", &each.name, value(each)));
+    for (kind, name, object) in shown {
+        picture.entry(format!("{kind} {}", words.word(&name))).or_default().push(words.told(object));
+    }
     picture
 }
 
