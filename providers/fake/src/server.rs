@@ -31,8 +31,12 @@ pub fn router(world: World) -> Router {
         .with_state(world)
 }
 
-/// A cloud does what it was asked to do, whether or not the caller is still there to hear of it.
+/// A cloud makes the change that it was asked for, whether or not the caller is still there to hear of it. A question
+/// ends with whoever asked it.
 async fn to_the_end(request: Request, next: Next) -> Response {
+    if request.method().is_safe() {
+        return next.run(request).await;
+    }
     let done = tokio::spawn(next.run(request)).await;
     done.unwrap_or_else(|_| StatusCode::INTERNAL_SERVER_ERROR.into_response())
 }
