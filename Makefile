@@ -102,7 +102,9 @@ fuzz: $(TOOLS)/bin/cargo-fuzz ## Fuzz the cloud.conf parser with nightly Rust: T
 .PHONY: bench
 bench: ## Measure what is promised in figures; fails when a bound is passed
 	$(CARGO) test --locked --package controller-kit --bench node_cache_memory
-	$(CARGO) test --locked --package nephos --test nephos -- --ignored --nocapture --test-threads 1 bench
+	$(CARGO) build --locked --profile dist --package nephos
+	NEPHOS_DIST=$(CURDIR)/target/dist/nephos \
+		$(CARGO) test --locked --package nephos --test nephos -- --ignored --nocapture --test-threads 1 bench
 	$(CARGO) test --locked --package nephos --bench services
 	$(CARGO) bench --locked --package provider-local --bench proxy
 

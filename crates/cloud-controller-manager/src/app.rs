@@ -15,10 +15,11 @@ use controller_kit::clock::{SharedClock, SystemClock};
 use controller_kit::events::{self, Recorder};
 use controller_kit::lifecycle::{Group, Lifecycle, Shutdown};
 use controller_kit::log;
+use controller_kit::metrics::{Catalogue, Declared, Registrar as _};
 use controller_kit::random::Randomness;
-use controller_kit::serve::health::{Checks, Scope};
-use prometheus_client::registry::Registry as MetricsRegistry;
+use controller_kit::serve::health::{Checks, Scope, Slis};
 
+use crate::command::UPSTREAM_NAME;
 use crate::config::Config;
 use crate::rbac::{self, Needs};
 
@@ -32,6 +33,7 @@ mod credentials;
 mod families;
 mod leading;
 mod provider_context;
+mod provider_metrics;
 mod self_check;
 mod serving;
 mod wire;
@@ -48,6 +50,7 @@ use self::families::Families;
 use self::leading::Leading;
 use self::provider_context::Surroundings;
 pub(crate) use self::provider_context::bare as bare_context;
+use self::provider_metrics::ProviderMetrics;
 
 /// How long the last Events may take to be written once the work has ended.
 const LAST_EVENTS: Duration = Duration::from_secs(2);
@@ -60,6 +63,7 @@ struct Process {
     random: Randomness,
     events: Recorder,
     families: Families,
+    provider_metrics: ProviderMetrics,
     checks: Checks,
     shutdown: Shutdown,
 }
@@ -81,9 +85,11 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
     let shutdown = Shutdown::new();
     shutdown.trigger_on_signals().context("listening for SIGTERM and SIGINT")?;
     let random = Randomness::from_os();
-    let mut metrics = MetricsRegistry::default();
+    let mut metrics = Catalogue::default();
     let families = Families::register(&mut metrics, &config.version);
     let controllers = controllers::prepare(&config.controllers, &mut metrics);
+    let provider_metrics = ProviderMetrics::beside(&metrics.take_declared());
+    metrics.collector(Vec::new(), provider_metrics.clone());
     let clients = Clients::connect(config.client.clone(), random.clone(), families.client.clone()).await?;
     let (events, writer) = events::recorder(
         event_sources::MANAGER,
@@ -100,6 +106,7 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
         random,
         events,
         families,
+        provider_metrics,
         checks,
         shutdown: shutdown.clone(),
     });
@@ -117,6 +124,20 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
     ended?;
     tracing::info!("Stopped");
     Ok(())
+}
+
+/// Every metric family by whose it is, under the names that a scraper finds.
+pub(crate) fn metric_families() -> Vec<(&'static str, Vec<Declared>)> {
+    let mut catalogue = Catalogue::default();
+    Families::register(&mut catalogue, "");
+    let mut all = vec![(UPSTREAM_NAME, catalogue.take_declared())];
+    for row in controllers::TABLE {
+        let _ = (row.prepare)(&mut catalogue);
+        all.push((row.name, catalogue.take_declared()));
+    }
+    Slis::default().register(&mut catalogue);
+    all.push(("/metrics/slis", catalogue.take_declared()));
+    all
 }
 
 /// What everything else stands on, and what ends last.
@@ -138,7 +159,7 @@ async fn start(
     process: &Arc<Process>,
     lifecycle: &mut Lifecycle,
     controllers: Vec<Prepared>,
-    metrics: MetricsRegistry,
+    metrics: Catalogue,
     verbosity: log::Handle,
 ) -> anyhow::Result<()> {
     let Process { config, clients, shutdown, .. } = &**process;

@@ -53,6 +53,10 @@ pub fn parse(
             arguments.remove(1);
             read_run(&manager("run").bin_name(format!("{binary} run")), arguments)
         }
+        Some("rbac") => {
+            arguments.remove(1);
+            read_rbac(&page::rbac().bin_name(format!("{binary} rbac")), arguments)
+        }
         _ => read_other(registry, command, arguments),
     }
 }
@@ -69,6 +73,15 @@ fn read_run(command: &Command, arguments: Vec<OsString>) -> Result<Action, clap:
         "raw" => Ok(Action::Print(Page::Version { raw: true })),
         _ => Ok(Action::Run(Box::new(options))),
     }
+}
+
+/// Reads the flags of `rbac`, which are those of `run` and more, and the same file.
+fn read_rbac(command: &Command, arguments: Vec<OsString>) -> Result<Action, clap::Error> {
+    let (arguments, mistakes) = file::expand(command, arguments);
+    let (mut options, more) = reading::read::<RbacOptions>(command, arguments)?;
+    options.run.mistakes = mistakes;
+    options.run.mistakes.extend(more.mistakes);
+    Ok(Action::Print(Page::Rbac(Box::new(options))))
 }
 
 fn read_other(

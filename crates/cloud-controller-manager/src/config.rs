@@ -22,7 +22,7 @@ pub mod selection;
 #[cfg(test)]
 mod tests;
 
-pub use self::election::Election;
+pub use self::election::{Election, LeaseName};
 pub use self::migration::Migration;
 pub use self::selection::Selection;
 
@@ -47,6 +47,8 @@ pub struct Config {
     pub client: client::Options,
     /// How to elect a leader; `None` to run without.
     pub election: Option<Election>,
+    /// The Lease that Events about the manager itself refer to.
+    pub lease: LeaseName,
     /// Which controllers are led under a second lease.
     pub migration: Option<Migration>,
     /// Whether each controller has credentials of its own.
@@ -166,6 +168,7 @@ impl Config {
                 own_accounts: options.generic.use_service_account_credentials,
                 gates: gates?,
                 election: election?,
+                lease: LeaseName::of(&options.leader),
                 controllers: controllers?,
                 start_interval: options.controllers.controller_start_interval.get(),
                 node: node?,

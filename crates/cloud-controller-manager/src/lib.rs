@@ -24,14 +24,20 @@ pub mod rbac;
 pub mod reference;
 
 use std::ffi::OsString;
+use std::num::NonZeroUsize;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use cloud_provider::{Command, Provider, Registry};
 use controller_kit::clock::SystemClock;
 use controller_kit::log;
+use tokio::runtime::Builder;
 
 use crate::command::Action;
+
+/// How many threads the manager works on at most: it waits for others most of the time, and each thread costs memory. On
+/// a machine with many cores there would be as many without this.
+const THREADS: usize = 4;
 
 /// Reads the command line of a binary that knows these providers, and does what it says.
 pub fn main_with(binary: &'static str, providers: impl IntoIterator<Item = Provider>) -> ExitCode {
@@ -64,7 +70,8 @@ fn run(registry: &Registry, options: options::Options) -> ExitCode {
         Ok(config) => config,
         Err(errors) => return fail(&errors),
     };
-    match with_runtime(|| app::run(config)) {
+    let threads = std::thread::available_parallelism().map_or(1, NonZeroUsize::get).min(THREADS);
+    match runtime(|builder| builder.worker_threads(threads), || app::run(config)) {
         Ok(Ok(())) => ExitCode::SUCCESS,
         Ok(Err(error)) => fail(error.as_ref()),
         Err(error) => fail(&error),
@@ -84,7 +91,14 @@ fn run_command(command: &Command, arguments: Vec<String>) -> ExitCode {
 }
 
 fn with_runtime<F: Future>(start: impl FnOnce() -> F) -> Result<F::Output, std::io::Error> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime(|builder| builder, start)
+}
+
+fn runtime<F: Future>(
+    settle: impl FnOnce(&mut Builder) -> &mut Builder,
+    start: impl FnOnce() -> F,
+) -> Result<F::Output, std::io::Error> {
+    let runtime = settle(Builder::new_multi_thread().enable_all()).build()?;
     Ok(runtime.block_on(async { start().await }))
 }
 

@@ -40,6 +40,9 @@ pub async fn print(
 
 /// The roles that `run` needs with these flags.
 pub fn roles(options: &RbacOptions) -> Result<String, Error> {
+    if !options.run.mistakes.is_empty() {
+        return Err(options.run.mistakes.join("; ").into());
+    }
     let selection =
         Selection::read(&options.run.controllers.controllers).map_err(|errors| errors.join("; "))?;
     let leader = &options.run.leader;

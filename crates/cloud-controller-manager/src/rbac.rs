@@ -78,9 +78,9 @@ impl Needs {
     pub fn of(config: &Config, controllers: Vec<&'static Row>) -> Self {
         let mut leases = Vec::new();
         if let Some(election) = &config.election {
-            leases.push((election.namespace.clone(), election.name.clone()));
+            leases.push((election.lease.namespace.clone(), election.lease.name.clone()));
             let second = config.migration.as_ref().map(|migration| migration.leader_name.clone());
-            leases.extend(second.map(|name| (election.namespace.clone(), name)));
+            leases.extend(second.map(|name| (election.lease.namespace.clone(), name)));
         }
         Self {
             controllers,

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use clap::Arg;
 use cloud_provider::well_known::event_reasons;
 
-use crate::app::cloud_config as reload;
 use crate::app::controllers::{EventKind, TABLE};
+use crate::app::{cloud_config as reload, metric_families};
 use crate::command::{UPSTREAM_NAME, manager};
 use crate::options::remarks::is_without_effect;
 use crate::rbac::{self, Needs};
@@ -30,7 +30,7 @@ const GENERATED: &str = "<!-- Written by `make gen` from the code. Do not edit. 
 
 /// The pages below docs/reference, by file name.
 pub fn pages() -> Vec<(&'static str, String)> {
-    vec![("flags.md", flags()), ("events.md", events()), ("rbac.md", roles())]
+    vec![("flags.md", flags()), ("events.md", events()), ("metrics.md", metrics()), ("rbac.md", roles())]
 }
 
 /// Every flag, by group, with both defaults.
@@ -98,6 +98,24 @@ pub fn events() -> String {
         for event in events {
             let type_ = if event.warning { "Warning" } else { "Normal" };
             let _ = writeln!(page, "| `{}` | {type_} | {} | {} |", event.reason, event.about, event.when);
+        }
+    }
+    page
+}
+
+/// Every metric family, as it is registered.
+pub fn metrics() -> String {
+    let mut page = format!(
+        "# Metrics\n\n{GENERATED}\nWhat the manager serves at `/metrics` on its secure port, and what its health checks \
+         answered at `/metrics/slis`. A family is shown once it has something to tell. Those that a provider keeps \
+         beside these stand in its own documentation.\n"
+    );
+    for (whose, families) in metric_families() {
+        let _ = writeln!(page, "\n## {whose}\n\n| Name | Type | Labels | Meaning |\n|---|---|---|---|");
+        for family in families {
+            let labels: Vec<String> = family.labels.iter().map(|label| format!("`{label}`")).collect();
+            let (name, type_, help) = (&family.name, &family.type_, family.help.replace('|', "\\|"));
+            let _ = writeln!(page, "| `{name}` | {type_} | {} | {help} |", labels.join(", "));
         }
     }
     page

@@ -43,7 +43,7 @@ impl ControlPlane {
     /// A kubeconfig file for `user` as a member of `groups`, who has no right but what RBAC gives.
     pub fn kubeconfig_for(&self, user: &str, groups: &[&str]) -> Result<PathBuf, Error> {
         let file = format!("{}-{}", file_name(user), uuid::Uuid::new_v4().simple());
-        certificate_kubeconfig(&self.authority, &self.directory().join(file), &self.server(), user, groups)
+        certificate_kubeconfig(self.authority(), &self.directory().join(file), &self.server(), user, groups)
     }
 
     /// A client for `user` as a member of `groups`.
@@ -66,7 +66,7 @@ impl ControlPlane {
         };
         write(&access.token_file, &token)?;
         let credential = json!({ "token": token });
-        write_kubeconfig(&access.kubeconfig, &self.server(), &self.authority.certificate(), &credential)?;
+        write_kubeconfig(&access.kubeconfig, &self.server(), &self.authority_certificate(), &credential)?;
         Ok(access)
     }
 

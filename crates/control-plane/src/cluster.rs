@@ -15,6 +15,9 @@ use crate::{audit, flags, ports};
 /// How many sets of ports are tried before a clash is reported.
 const ATTEMPTS: usize = 5;
 
+/// Who kube-controller-manager is to the API server; its role is among those that every cluster has.
+const CONTROLLER_MANAGER: &str = "system:kube-controller-manager";
+
 /// What a control plane should be like.
 #[derive(Clone)]
 pub struct Builder {
@@ -91,33 +94,19 @@ impl Builder {
         let name = format!("nephos-control-plane-{}", uuid::Uuid::new_v4().simple());
         let watchdog = Arc::new(Watchdog::over(std::env::temp_dir().join(name)).await?);
         let authority = Authority::new(&watchdog.directory().join("pki"))?;
-        let launch = Launch {
-            serving: authority.server("serving")?,
-            tokens: authority.token_signer()?,
-            builder: self,
-            assets: &assets,
-            authority: &authority,
-            watchdog: &watchdog,
-        };
+        let (serving, tokens) = (authority.server("serving")?, authority.token_signer()?);
+        let launch =
+            Launch { serving, tokens, builder: self, assets, authority, watchdog: Arc::clone(&watchdog) };
         let (etcd, etcd_port) = launch.etcd().await?;
         let (api_server, port, admin) = launch.api_server(etcd_port).await?;
+        let args = &launch.builder.controller_manager_args;
         let controller_manager = if launch.builder.controller_manager {
-            Some(launch.controller_manager(port).await?)
+            Some(launch.controller_manager(port, args).await?)
         } else {
             None
         };
         let audit_log = launch.builder.audit.then(|| launch.file("audit.log"));
-        Ok(ControlPlane {
-            controller_manager,
-            api_server,
-            etcd,
-            port,
-            admin,
-            audit_log,
-            authority,
-            assets,
-            watchdog,
-        })
+        Ok(ControlPlane { controller_manager, api_server, etcd, port, admin, audit_log, launch, watchdog })
     }
 }
 
@@ -130,8 +119,7 @@ pub struct ControlPlane {
     port: u16,
     admin: PathBuf,
     pub(crate) audit_log: Option<PathBuf>,
-    pub(crate) authority: Authority,
-    assets: Assets,
+    launch: Launch,
     // The last to go, and with it the directory.
     watchdog: Arc<Watchdog>,
 }
@@ -165,6 +153,12 @@ impl ControlPlane {
         self.controller_manager.as_ref()
     }
 
+    /// One more kube-controller-manager, as another member of the control plane runs it: with these arguments after
+    /// those of the first. It ends when it is dropped.
+    pub async fn another_controller_manager(&self, args: &[String]) -> Result<Daemon, Error> {
+        self.launch.controller_manager(self.port, args).await
+    }
+
     /// The API server's address, such as `https://127.0.0.1:23456`.
     pub fn server(&self) -> String {
         format!("https://127.0.0.1:{}", self.port)
@@ -182,7 +176,11 @@ impl ControlPlane {
 
     /// The certificate of the authority that signed the API server's.
     pub fn authority_certificate(&self) -> PathBuf {
-        self.authority.certificate()
+        self.launch.authority.certificate()
+    }
+
+    pub(crate) fn authority(&self) -> &Authority {
+        &self.launch.authority
     }
 
     /// Everything the control plane keeps on disk. It is removed with the control plane.
@@ -192,7 +190,7 @@ impl ControlPlane {
 
     /// The programs it was started from; kubectl is among them.
     pub fn assets(&self) -> &Assets {
-        &self.assets
+        &self.launch.assets
     }
 
     /// Ends the daemons and removes the directory, and returns when that is done.
@@ -210,18 +208,18 @@ impl ControlPlane {
 }
 
 /// What the daemons are started from.
-struct Launch<'a> {
+struct Launch {
     builder: Builder,
-    assets: &'a Assets,
-    authority: &'a Authority,
-    watchdog: &'a Arc<Watchdog>,
+    assets: Assets,
+    authority: Authority,
+    watchdog: Arc<Watchdog>,
     serving: Pair,
     tokens: Pair,
 }
 
-impl Launch<'_> {
+impl Launch {
     async fn etcd(&self) -> Result<(Daemon, u16), Error> {
-        let ([client, _], etcd) = on_free_ports(self.watchdog, |[client, peer]| {
+        let ([client, _], etcd) = on_free_ports(&self.watchdog, |[client, peer]| {
             let data = self.file(&format!("etcd-{client}"));
             Ok(Spec {
                 name: "etcd",
@@ -240,7 +238,7 @@ impl Launch<'_> {
         if self.builder.audit {
             write(&audit.0, &audit::policy().to_string())?;
         }
-        let ([port], api_server) = on_free_ports(self.watchdog, |[port]| {
+        let ([port], api_server) = on_free_ports(&self.watchdog, |[port]| {
             let flags = flags::ApiServer {
                 etcd,
                 port,
@@ -253,7 +251,12 @@ impl Launch<'_> {
                 name: "kube-apiserver",
                 program: self.assets.program(Program::ApiServer)?,
                 args: [flags.args(), self.builder.api_server_args.clone()].concat(),
-                probe: Probe::ApiServer(self.kubeconfig("admin", port, &["system:masters"])?),
+                probe: Probe::ApiServer(self.kubeconfig_in(
+                    &self.file("admin"),
+                    "admin",
+                    port,
+                    &["system:masters"],
+                )?),
                 deadline: self.builder.deadline,
             })
         })
@@ -261,9 +264,11 @@ impl Launch<'_> {
         Ok((api_server, port, self.file("admin.kubeconfig")))
     }
 
-    async fn controller_manager(&self, api: u16) -> Result<Daemon, Error> {
-        let kubeconfig = self.kubeconfig("system:kube-controller-manager", api, &[])?;
-        let (_, controller_manager) = on_free_ports(self.watchdog, |[port]| {
+    async fn controller_manager(&self, api: u16, args: &[String]) -> Result<Daemon, Error> {
+        let (_, controller_manager) = on_free_ports(&self.watchdog, |[port]| {
+            // There may be several, and each has files of its own.
+            let own = |what: &str| self.file(&format!("kube-controller-manager-{port}-{what}"));
+            let kubeconfig = self.kubeconfig_in(&own("user"), CONTROLLER_MANAGER, api, &[])?;
             let flags = flags::ControllerManager {
                 port,
                 kubeconfig: &kubeconfig,
@@ -274,8 +279,8 @@ impl Launch<'_> {
             Ok(Spec {
                 name: "kube-controller-manager",
                 program: self.assets.program(Program::ControllerManager)?,
-                args: [flags.args(), self.builder.controller_manager_args.clone()].concat(),
-                probe: Probe::Healthz(self.kubeconfig("probe", port, &[])?),
+                args: [&flags.args(), args].concat(),
+                probe: Probe::Healthz(self.kubeconfig_in(&own("probe"), "probe", port, &[])?),
                 deadline: self.builder.deadline,
             })
         })
@@ -283,10 +288,9 @@ impl Launch<'_> {
         Ok(controller_manager)
     }
 
-    fn kubeconfig(&self, user: &str, port: u16, groups: &[&str]) -> Result<PathBuf, Error> {
+    fn kubeconfig_in(&self, base: &Path, user: &str, port: u16, groups: &[&str]) -> Result<PathBuf, Error> {
         let server = format!("https://127.0.0.1:{port}");
-        let base = self.file(user.rsplit(':').next().unwrap_or(user));
-        certificate_kubeconfig(self.authority, &base, &server, user, groups)
+        certificate_kubeconfig(&self.authority, base, &server, user, groups)
     }
 
     fn file(&self, name: &str) -> PathBuf {

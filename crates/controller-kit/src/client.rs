@@ -6,6 +6,7 @@
 //! re-reads token files and the in-cluster CA within a minute. Not here: what is cached ([`crate::cache`]), how
 //! patches are built ([`crate::patch`]).
 
+mod bearer;
 mod body;
 mod bucket;
 mod metrics;
@@ -24,6 +25,7 @@ use http::{Request, Response};
 use kube::client::Body;
 use tower::{BoxError, Service};
 
+pub use self::bearer::Bearer;
 pub use self::bucket::{Rate, TokenBucket};
 pub use self::metrics::Metrics;
 pub use self::pipeline::TimedOut;
@@ -104,17 +106,42 @@ pub struct Clients {
     options: Arc<Options>,
     random: Randomness,
     metrics: Metrics,
+    bearer: Option<Arc<dyn Bearer>>,
 }
 
 impl Clients {
     /// Reads the configuration and prepares the connection; nothing is sent yet.
     pub async fn connect(options: Options, random: Randomness, metrics: Metrics) -> Result<Self, Error> {
-        let source = Source::choose(&options)?;
+        Self::from_source(Source::choose(&options)?, options, random, metrics).await
+    }
+
+    /// The same way to the API server, with nobody's credentials: for clients that bring their own, see
+    /// [`Clients::bearing`].
+    pub async fn connect_anonymously(
+        options: Options,
+        random: Randomness,
+        metrics: Metrics,
+    ) -> Result<Self, Error> {
+        Self::from_source(Source::choose(&options)?.anonymous(), options, random, metrics).await
+    }
+
+    async fn from_source(
+        source: Source,
+        options: Options,
+        random: Randomness,
+        metrics: Metrics,
+    ) -> Result<Self, Error> {
         let loaded = source.load().await?;
         let transport = Arc::new(Transport::new(loaded.client, loaded.host, loaded.default_namespace));
         transport.remember(loaded.fingerprint);
         let source = Some(Arc::new(source));
-        Ok(Self { transport, source, options: Arc::new(options), random, metrics })
+        Ok(Self { transport, source, options: Arc::new(options), random, metrics, bearer: None })
+    }
+
+    /// Over the same connections, each request with this one's token.
+    #[must_use]
+    pub fn bearing(&self, bearer: Arc<dyn Bearer>) -> Self {
+        Self { bearer: Some(bearer), ..self.clone() }
     }
 
     /// The same over any service that answers Kubernetes requests: an API server inside a test.
@@ -128,7 +155,7 @@ impl Clients {
     {
         let client = kube::Client::new(service, "default");
         let transport = Arc::new(Transport::new(client, "in-process".to_owned(), "default".to_owned()));
-        Self { transport, source: None, options: Arc::new(options), random, metrics }
+        Self { transport, source: None, options: Arc::new(options), random, metrics, bearer: None }
     }
 
     /// Host and port of the API server.
@@ -147,6 +174,7 @@ impl Clients {
             timeout: REQUEST_TIMEOUT,
             random: self.random.clone(),
             metrics: self.metrics.clone(),
+            bearer: self.bearer.clone(),
         };
         NamedClient { plan }
     }

@@ -1,7 +1,10 @@
 //! The registry as it leaves the process, and the metric families that belong to no single module. Each other module
 //! registers its own.
 
+mod catalogue;
 mod process;
+
+pub use self::catalogue::{Catalogue, Declared, Registrar};
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::Family;
@@ -56,19 +59,31 @@ pub struct Metrics {
 
 impl Metrics {
     /// Registers `running_managed_controllers`, `kubernetes_build_info` and the `process_*` families.
-    pub fn register(registry: &mut Registry) -> Self {
+    pub fn register(registry: &mut impl Registrar) -> Self {
         let metrics = Self { running_controllers: Family::default(), build: Family::default() };
-        registry.register(
+        registry.family(
             "running_managed_controllers",
             "Indicates where instances of a controller are currently running",
+            &["name", "manager"],
             metrics.running_controllers.clone(),
         );
-        registry.register(
+        registry.family(
             "kubernetes_build_info",
             "A metric with a constant '1' value labeled by what this binary was built from",
+            &[
+                "major",
+                "minor",
+                "git_version",
+                "git_commit",
+                "git_tree_state",
+                "build_date",
+                "go_version",
+                "compiler",
+                "platform",
+            ],
             metrics.build.clone(),
         );
-        registry.register_collector(Box::new(process::Process));
+        registry.collector(process::families(), process::Process);
         metrics
     }
 

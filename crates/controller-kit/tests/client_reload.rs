@@ -3,11 +3,14 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use controller_kit::client::{Clients, Error, Metrics, Options};
+use async_trait::async_trait;
+use controller_kit::client::{Bearer, Clients, Error, Metrics, Options};
 use controller_kit::lifecycle::Shutdown;
+use controller_kit::log::Secret;
 use controller_kit::random::Randomness;
 use http::Request;
 use kube::client::Body;
@@ -125,6 +128,54 @@ async fn a_changed_kubeconfig_moves_all_clients_and_a_broken_one_none() {
     assert_eq!(ask(&client).await, 200);
     assert_eq!(shown_there.lock().unwrap().as_deref(), Some("third"));
     assert_eq!(clients.host(), other);
+    stop.trigger();
+    reloading.await.unwrap();
+}
+
+/// Somebody with a token, who counts how often it was not taken.
+struct Account(Mutex<&'static str>, AtomicUsize);
+
+#[async_trait]
+impl Bearer for Account {
+    async fn token(&self) -> Secret {
+        Secret::new(*self.0.lock().unwrap())
+    }
+
+    fn refused(&self) {
+        self.1.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+#[tokio::test]
+async fn a_client_with_a_token_of_its_own_follows_the_kubeconfig_and_uses_none_of_its_credentials() {
+    let (address, last) = server().await;
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("kubeconfig");
+    kubeconfig(&path, &address, "of-the-manager");
+    let mut registry = Registry::default();
+    let options = Options { kubeconfig: Some(path.clone()), user_agent: "t".into(), ..Options::default() };
+    let metrics = Metrics::register(&mut registry);
+    let way = Clients::connect_anonymously(options, Randomness::seeded(1), metrics).await.unwrap();
+    assert_eq!(ask(&way.named("nobody").build()).await, 200);
+    assert_eq!(*last.lock().unwrap(), None);
+
+    let account = Arc::new(Account(Mutex::new("of-the-account"), AtomicUsize::new(0)));
+    let client = way.bearing(account.clone()).named("somebody").build();
+    assert_eq!((ask(&client).await, last.lock().unwrap().as_deref()), (200, Some("of-the-account")));
+    *account.0.lock().unwrap() = "refused";
+    assert_eq!((ask(&client).await, account.1.load(Ordering::SeqCst)), (401, 1), "it is told");
+    *account.0.lock().unwrap() = "fresh";
+
+    let stop = Shutdown::new();
+    let reloading = tokio::spawn({
+        let (way, stop) = (way.clone(), stop.clone());
+        async move { way.reload_on_change(&stop).await }
+    });
+    tokio::task::yield_now().await;
+    let (other, shown_there) = server().await;
+    kubeconfig(&path, &other, "of-the-manager");
+    look(&registry, r#"reloads_total{result="success"} 1"#).await;
+    assert_eq!((ask(&client).await, shown_there.lock().unwrap().as_deref()), (200, Some("fresh")));
     stop.trigger();
     reloading.await.unwrap();
 }

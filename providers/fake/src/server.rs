@@ -5,7 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::DefaultBodyLimit;
+use axum::extract::{DefaultBodyLimit, Request};
+use axum::middleware::{Next, from_fn};
+use axum::response::{IntoResponse, Response};
+use http::StatusCode;
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
 
@@ -24,7 +27,18 @@ pub fn router(world: World) -> Router {
         .nest("/v1", front::router())
         .nest("/admin", admin::router())
         .layer(DefaultBodyLimit::max(BODY_LIMIT))
+        .layer(from_fn(to_the_end))
         .with_state(world)
+}
+
+/// A cloud makes the change that it was asked for, whether or not the caller is still there to hear of it. A question
+/// ends with whoever asked it.
+async fn to_the_end(request: Request, next: Next) -> Response {
+    if request.method().is_safe() {
+        return next.run(request).await;
+    }
+    let done = tokio::spawn(next.run(request)).await;
+    done.unwrap_or_else(|_| StatusCode::INTERNAL_SERVER_ERROR.into_response())
 }
 
 /// How long calls under way may take to finish once the end has come; one that hangs never would.

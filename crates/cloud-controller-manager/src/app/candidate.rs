@@ -10,7 +10,7 @@ use controller_kit::lifecycle::Shutdown;
 use k8s_openapi::api::core::v1::ObjectReference;
 
 use super::Process;
-use crate::config::Election;
+use crate::config::{Election, LeaseName};
 
 /// Who may work in this process.
 pub(super) enum Candidate {
@@ -28,15 +28,15 @@ impl Candidate {
         let identity = leader::identity(&hostname, &process.random);
         let client = process.clients.named("leader-election").unlimited().without_retries().build();
         let surroundings = Surroundings {
-            store: Arc::new(KubeLease::new(client, &election.namespace, &election.name)),
+            store: Arc::new(KubeLease::new(client, &election.lease.namespace, &election.lease.name)),
             clock: Arc::clone(&process.clock),
             random: process.random.clone(),
             metrics: process.families.leader.clone(),
-            listener: events_about(election, process.events.clone()),
+            listener: events_about(&election.lease, process.events.clone()),
         };
         let config = leader::Config {
-            namespace: election.namespace.clone(),
-            name: election.name.clone(),
+            namespace: election.lease.namespace.clone(),
+            name: election.lease.name.clone(),
             identity,
             timing: election.timing,
         };
@@ -66,8 +66,8 @@ impl Candidate {
 }
 
 /// Tells the world on the Lease who leads: what `kubectl describe lease` shows.
-fn events_about(election: &Election, events: Recorder) -> Listener {
-    let lease = lease(election);
+fn events_about(lease: &LeaseName, events: Recorder) -> Listener {
+    let lease = reference(lease);
     Arc::new(move |notice| match notice {
         Notice::BecameLeader { .. } | Notice::StoppedLeading { .. } => {
             events.normal(&lease, event_reasons::LEADER_ELECTION, notice.to_string());
@@ -77,12 +77,12 @@ fn events_about(election: &Election, events: Recorder) -> Listener {
 }
 
 /// The Lease, as Events refer to it.
-pub(super) fn lease(election: &Election) -> ObjectReference {
+pub(super) fn reference(lease: &LeaseName) -> ObjectReference {
     ObjectReference {
         api_version: Some("coordination.k8s.io/v1".to_owned()),
         kind: Some("Lease".to_owned()),
-        namespace: Some(election.namespace.clone()),
-        name: Some(election.name.clone()),
+        namespace: Some(lease.namespace.clone()),
+        name: Some(lease.name.clone()),
         ..ObjectReference::default()
     }
 }

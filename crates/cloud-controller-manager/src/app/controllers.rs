@@ -11,12 +11,12 @@ use controller_kit::cache::Cache;
 use controller_kit::clock::SharedClock;
 use controller_kit::events::Recorder;
 use controller_kit::lifecycle::Shutdown;
+use controller_kit::metrics::Catalogue;
 use controller_kit::random::Randomness;
 use controller_kit::serve::health::{Checks, Scope};
 use controller_kit::{queue, worker};
 use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::{Node, Service};
-use prometheus_client::registry::Registry as MetricsRegistry;
 
 use super::Process;
 use crate::config::{Config, Selection};
@@ -52,7 +52,7 @@ pub struct Row {
     /// The Events that it writes.
     pub events: &'static [EventKind],
     /// Registers its metric families and says how to begin it.
-    pub prepare: fn(&mut MetricsRegistry) -> Begin,
+    pub prepare: fn(&mut Catalogue) -> Begin,
 }
 
 /// One reason for which Events are written.
@@ -166,7 +166,7 @@ pub(crate) struct Prepared {
 }
 
 /// Prepares those that are enabled. The families of the others are registered too, so that dashboards find them.
-pub(super) fn prepare(selection: &Selection, metrics: &mut MetricsRegistry) -> Vec<Prepared> {
+pub(super) fn prepare(selection: &Selection, metrics: &mut Catalogue) -> Vec<Prepared> {
     let all = TABLE.iter().map(|row| Prepared { row, begin: (row.prepare)(metrics) });
     let all: Vec<_> = all.collect();
     all.into_iter().filter(|each| selection.enables(each.row.name)).collect()

@@ -3,28 +3,22 @@
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context as Poller, Poll};
 use std::time::Duration;
 
 use anyhow::Context as _;
+use async_trait::async_trait;
 use cloud_provider::well_known::leases;
-use controller_kit::client::{self, Clients};
+use controller_kit::client::{Bearer, Clients};
 use controller_kit::lifecycle::{Group, Shutdown};
 use controller_kit::log::{Secret, report};
-use http::header::AUTHORIZATION;
-use http::{HeaderValue, Request, Response, StatusCode};
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::ServiceAccount;
+use kube::Api;
 use kube::api::PostParams;
-use kube::client::Body;
-use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::ObjectMeta;
-use kube::{Api, Config};
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, timeout_at};
-use tower::Service;
 
 use super::Process;
 
@@ -38,6 +32,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// The clients of all accounts.
 pub(super) struct Credentials {
+    /// The way to the API server, with nobody's credentials.
+    way: Clients,
     accounts: BTreeMap<&'static str, Account>,
 }
 
@@ -56,21 +52,16 @@ struct Token {
 impl Credentials {
     /// Prepares a client for each account; nothing is sent yet.
     pub(super) async fn prepare(process: &Process, accounts: &[&'static str]) -> anyhow::Result<Self> {
-        let base = kube::Client::try_from(without_credentials(&process.config.client).await?)
+        let (random, metrics) = (process.random.clone(), process.families.client.clone());
+        let way = Clients::connect_anonymously(process.config.client.clone(), random, metrics)
+            .await
             .context("setting up the connection for service accounts")?;
         let account = |name: &'static str| {
             let token = Arc::new(Token { current: watch::Sender::new(None), refused: Notify::new() });
-            let service = WithToken { inner: base.clone(), token: Arc::clone(&token) };
-            let (random, metrics) = (process.random.clone(), process.families.client.clone());
-            (
-                name,
-                Account {
-                    clients: Clients::over(service, process.config.client.clone(), random, metrics),
-                    token,
-                },
-            )
+            (name, Account { clients: way.bearing(Arc::clone(&token) as _), token })
         };
-        Ok(Self { accounts: accounts.iter().copied().map(account).collect() })
+        let accounts = accounts.iter().copied().map(account).collect();
+        Ok(Self { way, accounts })
     }
 
     /// The client of an account.
@@ -82,7 +73,12 @@ impl Credentials {
     /// Keeps every token fresh.
     pub(super) fn group(&self, process: &Process) -> Group {
         let root = process.clients.named("token-request").build();
-        let mut group = Group::new("credentials", Duration::from_secs(1));
+        let way = self.way.clone();
+        let mut group = Group::new("credentials", Duration::from_secs(1)).task("way", |task| async move {
+            task.ready.complete();
+            way.reload_on_change(&task.stop).await;
+            Ok::<(), Infallible>(())
+        });
         for (name, account) in &self.accounts {
             let api: Api<ServiceAccount> = Api::namespaced(root.clone(), leases::NAMESPACE);
             let (name, token) = (*name, Arc::clone(&account.token));
@@ -94,24 +90,6 @@ impl Credentials {
         }
         group
     }
-}
-
-/// The way to the API server that the flags name, with nobody's credentials.
-async fn without_credentials(options: &client::Options) -> anyhow::Result<Config> {
-    let mut config = match &options.kubeconfig {
-        Some(path) => {
-            let file = Kubeconfig::read_from(path).with_context(|| format!("reading {}", path.display()))?;
-            Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?
-        }
-        None if options.master.is_some() => Config::new(http::Uri::from_static("http://localhost")),
-        None => Config::incluster()?,
-    };
-    if let Some(master) = &options.master {
-        config.cluster_url =
-            master.parse().with_context(|| format!("reading the master address {master:?}"))?;
-    }
-    config.auth_info = kube::config::AuthInfo::default();
-    Ok(config)
 }
 
 /// Asks for a token, and for the next when a fifth of its life is left or the API server refuses it.
@@ -158,38 +136,16 @@ async fn ask(api: &Api<ServiceAccount>, name: &str) -> Result<(Secret, Duration)
     Ok((Secret::new(token), granted.map_or(LIFE, Duration::from_secs)))
 }
 
-/// Adds the account's token to each request; one that comes before there is a token waits for it.
-#[derive(Clone)]
-struct WithToken {
-    inner: kube::Client,
-    token: Arc<Token>,
-}
-
-impl Service<Request<Body>> for WithToken {
-    type Response = Response<Body>;
-    type Error = tower::BoxError;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
-
-    fn poll_ready(&mut self, _: &mut Poller<'_>) -> Poll<Result<(), Self::Error>> {
-        Poll::Ready(Ok(()))
+#[async_trait]
+impl Bearer for Token {
+    async fn token(&self) -> Secret {
+        let mut current = self.current.subscribe();
+        // The sender is ours, so that it cannot go while we wait.
+        let token = current.wait_for(Option::is_some).await.ok().and_then(|token| token.clone());
+        token.unwrap_or_else(|| Secret::new(String::new()))
     }
 
-    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
-        let (client, token) = (self.inner.clone(), Arc::clone(&self.token));
-        Box::pin(async move {
-            let mut current = token.current.subscribe();
-            let bearer = {
-                let secret = current.wait_for(Option::is_some).await?;
-                secret.as_ref().map(|secret| format!("Bearer {}", secret.expose()))
-            };
-            let mut header = HeaderValue::try_from(bearer.unwrap_or_default())?;
-            header.set_sensitive(true);
-            request.headers_mut().insert(AUTHORIZATION, header);
-            let answer = client.send(request).await?;
-            if answer.status() == StatusCode::UNAUTHORIZED {
-                token.refused.notify_one();
-            }
-            Ok(answer)
-        })
+    fn refused(&self) {
+        self.refused.notify_one();
     }
 }

@@ -1,13 +1,12 @@
 //! The metric families that do not belong to one controller, registered once, before anything is served.
 
 use cloud_controllers::around;
-use controller_kit::metrics::{self, Build};
+use controller_kit::metrics::{self, Build, Registrar};
 use controller_kit::serve::auth;
 use controller_kit::{cache, client, events, leader, queue, worker};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::registry::Registry;
 
 use super::cloud::reload;
 
@@ -41,7 +40,7 @@ pub(super) struct Families {
 }
 
 impl Families {
-    pub(super) fn register(registry: &mut Registry, version: &str) -> Self {
+    pub(super) fn register(registry: &mut impl Registrar, version: &str) -> Self {
         let families = Self {
             process: metrics::Metrics::register(registry),
             client: client::Metrics::register(registry),
@@ -56,14 +55,16 @@ impl Families {
             not_running: Family::default(),
             missing_rights: Family::default(),
         };
-        registry.register(
+        registry.family(
             "nephos_controllers_not_running",
             "Controllers that do not run in this process, by why: disabled, unsupported, skipped, failed",
+            &["name", "reason"],
             families.not_running.clone(),
         );
-        registry.register(
+        registry.family(
             "nephos_missing_rights",
             "Rights on the cluster that this process asked for at its start and does not have",
+            &["verb", "resource"],
             families.missing_rights.clone(),
         );
         families.process.built_from(&build(version));

@@ -21,8 +21,8 @@ use super::controllers::{Begun, Health, Means, Prepared, Row};
 use super::credentials::Credentials;
 use super::provider_context::Surroundings;
 use crate::command::UPSTREAM_NAME;
-use crate::config::Election;
 use crate::config::migration::Place;
+use crate::config::{Election, LeaseName};
 
 /// How long controllers may take to finish what they are doing.
 const FINISH: Duration = Duration::from_secs(7);
@@ -198,7 +198,8 @@ fn migration_candidate(process: &Process) -> anyhow::Result<Option<Candidate>> {
     let (Some(election), Some(migration)) = (&process.config.election, &process.config.migration) else {
         return Ok(None);
     };
-    let second = Election { name: migration.leader_name.clone(), ..election.clone() };
+    let lease = LeaseName { name: migration.leader_name.clone(), ..election.lease.clone() };
+    let second = Election { lease, ..election.clone() };
     let candidate = Candidate::new(Some(&second), process)?;
     watched(process, "leaderElection-migration", &candidate);
     Ok(Some(candidate))

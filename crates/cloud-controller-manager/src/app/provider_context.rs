@@ -16,6 +16,7 @@ use tokio::time::Instant;
 
 use super::Process;
 use super::caches::{Caches, Nodes, Services};
+use super::provider_metrics::ProviderMetrics;
 use super::wire::Wire;
 
 /// What this process has to offer a provider.
@@ -27,6 +28,7 @@ pub(super) struct Surroundings {
     nodes: Arc<Nodes>,
     services: Arc<Services>,
     transport: Arc<Wire>,
+    metrics: Arc<ProviderMetrics>,
 }
 
 impl Surroundings {
@@ -41,6 +43,7 @@ impl Surroundings {
             nodes: Arc::new(Nodes(caches.nodes.clone())),
             services: Arc::new(Services(caches.services.clone())),
             transport: Arc::new(Wire::new()),
+            metrics: Arc::new(process.provider_metrics.clone()),
             voice: Arc::new(Voice(process.events.clone())),
             time: Arc::new(Time { wall: Arc::clone(&process.clock), started: Instant::now() }),
             lead: Arc::new(Lead { leadership, led: Shutdown::new() }),
@@ -57,6 +60,7 @@ impl Surroundings {
         context.nodes = Arc::clone(&self.nodes) as _;
         context.services = Arc::clone(&self.services) as _;
         context.transport = Arc::clone(&self.transport) as _;
+        context.metrics = Arc::clone(&self.metrics) as _;
         context
     }
 

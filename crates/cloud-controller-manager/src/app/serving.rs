@@ -13,12 +13,12 @@ use async_trait::async_trait;
 use controller_kit::client::{self, Clients};
 use controller_kit::lifecycle::Group;
 use controller_kit::log;
+use controller_kit::metrics::Catalogue;
 use controller_kit::serve::auth::review::{CLIENT_RATE, ReviewError};
 use controller_kit::serve::auth::{
     Access, Authentication, Decision, KubeReviews, Reviews, Trust, TrustError, User,
 };
 use controller_kit::serve::{Contents, Server, Site};
-use prometheus_client::registry::Registry as MetricsRegistry;
 
 use super::Process;
 use super::configz::configz;
@@ -36,7 +36,7 @@ pub(super) struct Port {
 /// Binds the port; `None` if nothing is to be served.
 pub(super) async fn open(
     process: &Arc<Process>,
-    metrics: MetricsRegistry,
+    metrics: Catalogue,
     verbosity: log::Handle,
 ) -> anyhow::Result<Option<Port>> {
     let serving = &process.config.serving;
@@ -60,7 +60,7 @@ pub(super) async fn open(
         component: UPSTREAM_NAME.to_owned(),
         version: process.config.version.clone(),
         checks: process.checks.clone(),
-        metrics: Arc::new(metrics),
+        metrics: Arc::new(metrics.into_registry()),
         configz: configz(&process.config),
         flags: process.config.flags.clone(),
         log: serving.profiling.then_some(verbosity),

@@ -73,17 +73,21 @@ pub enum Output {
     Json,
 }
 
+/// `rbac`, which takes the flags of `run`.
+pub(super) fn rbac() -> Command {
+    // After the flags, whose own description would take its place.
+    go_style(RbacOptions::augment_args(Command::new("rbac")))
+        .about("Print the least roles that `run` needs with the same flags")
+        .long_about(None)
+}
+
 /// The commands that print.
 pub(super) fn commands() -> [Command; 5] {
-    // After the flags, whose own description would take its place.
-    let rbac = go_style(RbacOptions::augment_args(Command::new("rbac")))
-        .about("Print the least roles that `run` needs with the same flags")
-        .long_about(None);
     let capabilities = go_style(CapabilitiesOptions::augment_args(Command::new("capabilities")))
         .about("Show what a cloud can do and which controllers would run")
         .long_about(None);
     [
-        rbac,
+        rbac(),
         capabilities,
         Command::new("version").about("Print the version"),
         Command::new("completion").about("Print a completion script").arg(
@@ -97,7 +101,6 @@ impl Page {
     /// What a sub-command asks for; `None` if it is another one.
     pub(super) fn read(name: &str, matches: &ArgMatches) -> Result<Option<Self>, clap::Error> {
         Ok(Some(match name {
-            "rbac" => Self::Rbac(Box::new(RbacOptions::from_arg_matches(matches)?)),
             "capabilities" => Self::Capabilities(CapabilitiesOptions::from_arg_matches(matches)?),
             "version" => Self::Version { raw: false },
             "completion" => match matches.get_one::<Shell>("shell") {

@@ -113,6 +113,22 @@ fn everything_wrong_in_a_file_is_told_at_once() {
 }
 
 #[test]
+fn the_roles_are_those_for_the_flags_of_the_file_too() {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    std::io::Write::write_all(&mut file, b"controllers: [cloud-node]\nleader-elect: false\n").unwrap();
+    let path = file.path().display();
+    let roles = |line: &str| {
+        let Action::Print(Page::Rbac(options)) = read(line).unwrap() else { panic!("not the roles") };
+        crate::print::roles(&options)
+    };
+    let typed = roles("nephos rbac --controllers=cloud-node --leader-elect=false").unwrap();
+    assert_eq!(roles(&format!("nephos rbac --config={path}")).unwrap(), typed);
+    assert!(!typed.contains("leases") && !typed.contains("services"), "{typed}");
+    let wrong = roles("nephos rbac --config=/nowhere/at/all --leader-elect=maybe").unwrap_err().to_string();
+    assert!(wrong.contains("/nowhere/at/all") && wrong.contains("maybe"), "{wrong}");
+}
+
+#[test]
 fn flags_that_are_deprecated_or_change_nothing_are_remarked_on_when_given() {
     let Action::Run(options) = read("nephos run --node-sync-period=1s --min-resync-period=1h").unwrap()
     else {

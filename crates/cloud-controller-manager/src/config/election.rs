@@ -4,13 +4,29 @@ use controller_kit::leader::Timing;
 
 use crate::options::leader::LeaderOptions;
 
+/// Which Lease this manager is known by: it is what Events about the manager itself refer to, with an election or without.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeaseName {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+impl LeaseName {
+    pub(super) fn of(leader: &LeaderOptions) -> Self {
+        Self {
+            namespace: leader.leader_elect_resource_namespace.clone(),
+            name: leader.leader_elect_resource_name.clone(),
+        }
+    }
+}
+
 /// How to elect a leader.
 #[derive(Debug, Clone)]
 pub struct Election {
-    /// The Lease's namespace.
-    pub namespace: String,
-    /// The Lease's name.
-    pub name: String,
+    /// The Lease.
+    pub lease: LeaseName,
     /// The three numbers.
     pub timing: Timing,
 }
@@ -38,9 +54,5 @@ pub(super) fn check(leader: &LeaderOptions) -> Result<Option<Election>, Vec<Stri
     if !errors.is_empty() {
         return Err(errors);
     }
-    Ok(Some(Election {
-        namespace: leader.leader_elect_resource_namespace.clone(),
-        name: leader.leader_elect_resource_name.clone(),
-        timing,
-    }))
+    Ok(Some(Election { lease: LeaseName::of(leader), timing }))
 }

@@ -51,7 +51,7 @@ fn defaults_are_upstreams_but_for_the_client_side_limit() {
     let config = check(&["--cloud-provider=fake"]).unwrap();
     let election = config.election.unwrap();
     assert_eq!(
-        (election.namespace.as_str(), election.name.as_str()),
+        (election.lease.namespace.as_str(), election.lease.name.as_str()),
         ("kube-system", "cloud-controller-manager")
     );
     assert_eq!(election.timing.lease_duration, Duration::from_secs(15));

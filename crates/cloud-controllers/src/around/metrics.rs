@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use cloud_provider::{Decision, Verb};
+use controller_kit::metrics::Registrar;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
-use prometheus_client::registry::Registry;
 
 use super::urgency::Urgency;
 
@@ -70,70 +70,81 @@ pub struct Metrics {
 
 impl Metrics {
     /// Registers the families and returns the handle that everything in [`crate::around`] is built with.
-    pub fn register(registry: &mut Registry) -> Self {
+    pub fn register(registry: &mut impl Registrar) -> Self {
         let metrics = Self::unregistered();
         metrics.register_calls(registry);
         metrics.register_budget(registry);
-        registry.register(
+        registry.family(
             "nephos_cloud_changes",
             "Changes in the cloud that came to the gate, by how they ended or why they were refused",
+            &["provider", "verb", "kind", "outcome"],
             metrics.changes.clone(),
         );
         metrics
     }
 
-    fn register_calls(&self, registry: &mut Registry) {
-        registry.register(
+    fn register_calls(&self, registry: &mut impl Registrar) {
+        registry.family(
             "nephos_cloud_calls",
             "Calls to the cloud, by operation and result",
+            &["provider", "operation", "result"],
             self.calls.clone(),
         );
-        registry.register(
+        registry.family(
             "nephos_cloud_call_duration_seconds",
             "How long calls to the cloud took, without the wait for their turn",
+            &["provider", "operation"],
             self.duration.clone(),
         );
-        registry.register(
+        registry.family(
             "nephos_cloud_calls_in_flight",
             "Calls to the cloud that are under way",
+            &["provider", "operation"],
             self.in_flight.clone(),
         );
-        registry.register(
+        registry.family(
             "nephos_cloud_call_panics",
             "Panics of the provider that were caught; each is a defect of the provider",
+            &["provider", "operation"],
             self.panics.clone(),
         );
-        registry.register(
+        registry.family(
             "nephos_cloud_lookup_batch_size",
             "How many nodes one look-up of instances asked for",
+            &["provider"],
             self.batch.clone(),
         );
-        registry.register(
+        registry.family(
             "nephos_cloud_lookup_answers",
             "Answers about nodes, by where they came from: the cloud, a call already under way, or memory",
+            &["provider", "source"],
             self.answers.clone(),
         );
     }
 
-    fn register_budget(&self, registry: &mut Registry) {
-        registry.register(
+    fn register_budget(&self, registry: &mut impl Registrar) {
+        registry.family(
             "nephos_cloud_budget_slots",
             "How many calls may be under way at once; it shrinks when the cloud throttles",
+            &["provider"],
             self.limit.clone(),
         );
-        registry.register(
+        registry.family(
             "nephos_cloud_budget_throttled",
             "Answers by which the cloud asked to slow down",
+            &["provider"],
             self.throttled.clone(),
         );
-        registry.register(
+        registry.family(
             "nephos_cloud_budget_waiting",
             "Calls that wait for their turn, by urgency",
+            &["provider", "urgency"],
             self.waiting.clone(),
         );
-        registry.register(
+        registry.family(
             "nephos_cloud_budget_wait_seconds",
             "How long calls waited for their turn, by urgency",
+            &["provider", "urgency"],
             self.waited.clone(),
         );
     }
@@ -268,6 +279,7 @@ pub(super) fn word(decision: &Decision) -> &'static str {
 #[cfg(test)]
 mod tests {
     use controller_kit::metrics::encode;
+    use prometheus_client::registry::Registry;
 
     use super::*;
 

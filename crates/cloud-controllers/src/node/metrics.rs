@@ -1,10 +1,10 @@
 //! The node controller's families: upstream's two by their own names, and ours.
 
+use controller_kit::metrics::Registrar;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::registry::Registry;
 
 /// Upstream's buckets, in seconds.
 const BUCKETS: [f64; 6] = [1.0, 4.0, 16.0, 64.0, 256.0, 1024.0];
@@ -31,31 +31,36 @@ pub struct Metrics {
 
 impl Metrics {
     /// Registers the families.
-    pub fn register(registry: &mut Registry) -> Self {
+    pub fn register(registry: &mut impl Registrar) -> Self {
         let metrics = Self::unregistered();
-        registry.register(
+        registry.family(
             "node_controller_cloud_provider_taint_removal_delay_seconds",
             "Number of seconds after node creation when NodeController removed the cloud-provider taint of a single node",
+            &[],
             metrics.taint_removal_delay.clone(),
         );
-        registry.register(
+        registry.family(
             "node_controller_initial_node_sync_delay_seconds",
             "Number of seconds after node creation when NodeController finished the initial synchronization of a single node",
+            &[],
             metrics.initial_sync_delay.clone(),
         );
-        registry.register(
+        registry.family(
             "node_controller_initialization_duration_seconds",
             "Number of seconds from the moment this process first saw a node uninitialized until it was initialized",
+            &[],
             metrics.initialization.clone(),
         );
-        registry.register(
+        registry.family(
             "node_controller_initialization_failures",
             "Number of failed tries to initialize a node, partitioned by reason",
+            &["reason"],
             metrics.failures.clone(),
         );
-        registry.register(
+        registry.family(
             "node_controller_refresh_writes",
             "Number of writes to initialized nodes that were no longer true, partitioned by part: addresses, labels",
+            &["part"],
             metrics.refresh_writes.clone(),
         );
         metrics

@@ -2,12 +2,12 @@
 
 use std::sync::atomic::AtomicU64;
 
+use controller_kit::metrics::Registrar;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::registry::Registry;
 
 use super::ledger::{Ledger, Tally};
 
@@ -29,32 +29,37 @@ pub struct Metrics {
 
 impl Metrics {
     /// Registers the families.
-    pub fn register(registry: &mut Registry) -> Self {
+    pub fn register(registry: &mut impl Registrar) -> Self {
         let metrics = Self::unregistered();
-        registry.register(
+        registry.family(
             "node_ipam_controller_cidrset_cidrs_allocations",
             "Number of node CIDRs that became used",
+            &["clusterCIDR"],
             metrics.allocations.clone(),
         );
-        registry.register(
+        registry.family(
             "node_ipam_controller_cidrset_cidrs_releases",
             "Number of node CIDRs that became free",
+            &["clusterCIDR"],
             metrics.releases.clone(),
         );
-        registry.register(
+        registry.family(
             // INVARIANT: the spelling is upstream's.
             "node_ipam_controller_cirdset_max_cidrs",
             "Number of node CIDRs that the cluster CIDR has room for",
+            &["clusterCIDR"],
             metrics.max.clone(),
         );
-        registry.register(
+        registry.family(
             "node_ipam_controller_cidrset_usage_cidrs",
             "Share of the node CIDRs that are used, from 0 to 1",
+            &["clusterCIDR"],
             metrics.usage.clone(),
         );
-        registry.register(
+        registry.family(
             "node_ipam_controller_cidrset_allocation_tries_per_request",
             "Number of node CIDRs that were looked at to find a free one; always one here",
+            &["clusterCIDR"],
             metrics.tries.clone(),
         );
         metrics

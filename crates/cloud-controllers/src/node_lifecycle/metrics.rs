@@ -1,12 +1,12 @@
 //! The node lifecycle controller's families: upstream's two by their own names, and ours.
 
 use cloud_provider::Existence;
+use controller_kit::metrics::Registrar;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
-use prometheus_client::registry::Registry;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Call {
@@ -37,36 +37,42 @@ pub struct Metrics {
 
 impl Metrics {
     /// Registers the families.
-    pub fn register(registry: &mut Registry) -> Self {
+    pub fn register(registry: &mut impl Registrar) -> Self {
         let metrics = Self::unregistered();
-        registry.register(
+        registry.family(
             "cloud_node_lifecycle_controller_monitor_nodes_duration_seconds",
             "Duration in seconds of one pass over all nodes",
+            &[],
             metrics.pass.clone(),
         );
-        registry.register(
+        registry.family(
             "cloud_node_lifecycle_controller_cloud_provider_calls",
             "Number of answers about nodes, partitioned by operation and result",
+            &["operation", "result"],
             metrics.calls.clone(),
         );
-        registry.register(
+        registry.family(
             "cloud_node_lifecycle_controller_deletions",
             "Number of nodes deleted because their instance is gone, partitioned by result: success, error",
+            &["result"],
             metrics.deletions.clone(),
         );
-        registry.register(
+        registry.family(
             "cloud_node_lifecycle_controller_deletion_refusals",
             "Number of times that a node was not deleted although its instance was not found, partitioned by reason",
+            &["reason"],
             metrics.refusals.clone(),
         );
-        registry.register(
+        registry.family(
             "cloud_node_lifecycle_controller_deletions_blocked",
             "Number of nodes whose deletion was refused in the last pass that looked at them",
+            &[],
             metrics.blocked.clone(),
         );
-        registry.register(
+        registry.family(
             "cloud_node_lifecycle_controller_breaker_open",
             "Number of clouds whose answers are not believed at the moment",
+            &[],
             metrics.breaker_open.clone(),
         );
         metrics

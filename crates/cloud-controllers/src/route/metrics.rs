@@ -1,10 +1,10 @@
 //! The route controller's families: upstream's newest by its own name, and ours.
 
+use controller_kit::metrics::Registrar;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::registry::Registry;
 
 use super::sync::Trigger;
 
@@ -30,26 +30,30 @@ pub struct Metrics {
 
 impl Metrics {
     /// Registers the families.
-    pub fn register(registry: &mut Registry) -> Self {
+    pub fn register(registry: &mut impl Registrar) -> Self {
         let metrics = Self::unregistered();
-        registry.register(
+        registry.family(
             "route_controller_route_sync",
             "Number of comparisons of routes with nodes, partitioned by outcome (changed, noop, error) and trigger (periodic, node_change)",
+            &["outcome", "trigger"],
             metrics.syncs.clone(),
         );
-        registry.register(
+        registry.family(
             "route_controller_failures",
             "Number of failed tries to list, create or delete routes or to write a condition, partitioned by operation",
+            &["operation"],
             metrics.failures.clone(),
         );
-        registry.register(
+        registry.family(
             "route_controller_routes",
             "Number of routes that the cloud listed the last time",
+            &[],
             metrics.routes.clone(),
         );
-        registry.register(
+        registry.family(
             "route_controller_routes_left_alone",
             "Number of routes in the pod networks that lead to no node and are not provably ours",
+            &[],
             metrics.left_alone.clone(),
         );
         metrics

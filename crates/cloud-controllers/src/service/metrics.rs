@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use controller_kit::metrics::Registrar;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
-use prometheus_client::registry::Registry;
 use tokio::time::Instant;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -41,75 +41,87 @@ pub struct Metrics {
 
 impl Metrics {
     /// Registers the families.
-    pub fn register(registry: &mut Registry) -> Self {
+    pub fn register(registry: &mut impl Registrar) -> Self {
         let metrics = Self::unregistered();
         metrics.register_upstreams(registry);
         metrics.register_ours(registry);
         metrics
     }
 
-    fn register_upstreams(&self, registry: &mut Registry) {
-        registry.register(
+    fn register_upstreams(&self, registry: &mut impl Registrar) {
+        registry.family(
             "service_controller_loadbalancer_sync",
             "A metric counting the amount of times any load balancer has been configured, as an effect of service/node changes on the cluster",
+            &[],
             self.backend_updates.clone(),
         );
-        registry.register(
+        registry.family(
             "service_controller_nodesync_error",
             "A metric counting the amount of times any load balancer has been configured and errored, as an effect of node changes on the cluster",
+            &[],
             self.node_sync_errors.clone(),
         );
-        registry.register(
+        registry.family(
             "service_controller_nodesync_latency_seconds",
             "A metric measuring the latency for nodesync which updates loadbalancer hosts on cluster node updates",
+            &[],
             self.node_sync_latency.clone(),
         );
-        registry.register(
+        registry.family(
             "service_controller_update_loadbalancer_host_latency_seconds",
             "A metric measuring the latency for updating each load balancer hosts",
+            &[],
             self.update_latency.clone(),
         );
     }
 
-    fn register_ours(&self, registry: &mut Registry) {
-        registry.register(
+    fn register_ours(&self, registry: &mut impl Registrar) {
+        registry.family(
             "service_controller_ensure_loadbalancer_seconds",
             "How long it took to ensure a load balancer, partitioned by result: success, pending, error",
+            &["result"],
             self.ensure.clone(),
         );
-        registry.register(
+        registry.family(
             "service_controller_failures",
             "Number of failed tries to make a load balancer what its service asks for, partitioned by reason",
+            &["reason"],
             self.failures.clone(),
         );
-        registry.register(
+        registry.family(
             "service_controller_first_call_delay_seconds",
             "Number of seconds from the creation of a service to the first call to the cloud for it",
+            &[],
             self.first_call.clone(),
         );
-        registry.register(
+        registry.family(
             "service_controller_provisioning_delay_seconds",
             "Number of seconds from the creation of a service to the address in its status",
+            &[],
             self.provisioned.clone(),
         );
-        registry.register(
+        registry.family(
             "service_controller_drift_found",
             "Number of load balancers that were found changed or gone in the cloud",
+            &[],
             self.drift_found.clone(),
         );
-        registry.register(
+        registry.family(
             "service_controller_drift_repaired",
             "Number of load balancers that were put right after they were found changed or gone",
+            &[],
             self.drift_repaired.clone(),
         );
-        registry.register(
+        registry.family(
             "service_controller_orphans",
             "Number of services that are gone and of which the cloud still had something when last looked at",
+            &[],
             self.orphans.clone(),
         );
-        registry.register(
+        registry.family(
             "service_controller_orphans_removed",
             "Number of services that are gone and whose leftovers in the cloud were removed, partitioned by result: success, error",
+            &["result"],
             self.orphans_removed.clone(),
         );
     }

@@ -4,7 +4,8 @@ use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::registry::Registry;
+
+use crate::metrics::Registrar;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Kind {
@@ -27,18 +28,25 @@ pub struct Metrics {
 
 impl Metrics {
     /// Registers the families.
-    pub fn register(registry: &mut Registry) -> Self {
+    pub fn register(registry: &mut impl Registrar) -> Self {
         let metrics =
             Self { objects: Family::default(), lists: Family::default(), watches: Family::default() };
-        registry.register("cache_objects", "Number of objects in the cache", metrics.objects.clone());
-        registry.register(
+        registry.family(
+            "cache_objects",
+            "Number of objects in the cache",
+            &["kind"],
+            metrics.objects.clone(),
+        );
+        registry.family(
             "cache_lists",
             "Number of lists, partitioned by result: success, stale (refused as older than what is known), error",
+            &["kind", "result"],
             metrics.lists.clone(),
         );
-        registry.register(
+        registry.family(
             "cache_watches",
             "Number of watches that ended, partitioned by result: success, expired (a list follows), error",
+            &["kind", "result"],
             metrics.watches.clone(),
         );
         metrics

@@ -7,7 +7,8 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::registry::Registry;
+
+use crate::metrics::Registrar;
 
 /// INVARIANT: client-go's buckets; dashboards compute quantiles over both implementations.
 const SECONDS: [f64; 12] = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0];
@@ -50,7 +51,7 @@ pub struct Metrics {
 
 impl Metrics {
     /// Registers all families.
-    pub fn register(registry: &mut Registry) -> Self {
+    pub fn register(registry: &mut impl Registrar) -> Self {
         let histogram = || Histogram::new(SECONDS);
         let metrics = Self {
             requests: Family::default(),
@@ -60,34 +61,40 @@ impl Metrics {
             reloads: Family::default(),
             stale: Gauge::default(),
         };
-        registry.register(
+        registry.family(
             "rest_client_requests",
             "Number of HTTP requests, partitioned by status code, method, and host",
+            &["code", "method", "host"],
             metrics.requests.clone(),
         );
-        registry.register(
+        registry.family(
             "rest_client_request_retries",
             "Number of request retries, partitioned by status code, verb, and host",
+            &["code", "verb", "host"],
             metrics.retries.clone(),
         );
-        registry.register(
+        registry.family(
             "rest_client_request_duration_seconds",
             "Request latency in seconds, until the head of the answer. Broken down by verb, and host",
+            &["verb", "host"],
             metrics.duration.clone(),
         );
-        registry.register(
+        registry.family(
             "rest_client_rate_limiter_duration_seconds",
             "Client side rate limiter latency in seconds. Broken down by verb, and host",
+            &["verb", "host"],
             metrics.limiter.clone(),
         );
-        registry.register(
+        registry.family(
             "rest_client_config_reloads",
             "Number of times that changed configuration files were read again, partitioned by result",
+            &["result"],
             metrics.reloads.clone(),
         );
-        registry.register(
+        registry.family(
             "rest_client_config_stale",
             "Whether the configuration files on disk cannot be used (1) and the last good ones are in use",
+            &[],
             metrics.stale.clone(),
         );
         metrics

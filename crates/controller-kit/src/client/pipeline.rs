@@ -13,6 +13,7 @@ use kube::client::Body;
 use tokio::time::Instant;
 use tower::{BoxError, Service};
 
+use super::bearer::{self, Bearer};
 use super::body::TimedBody;
 use super::bucket::TokenBucket;
 use super::metrics::Metrics;
@@ -47,6 +48,7 @@ pub(super) struct Plan {
     pub(super) timeout: Duration,
     pub(super) random: Randomness,
     pub(super) metrics: Metrics,
+    pub(super) bearer: Option<Arc<dyn Bearer>>,
 }
 
 /// A plan as a tower service.
@@ -130,13 +132,19 @@ impl Plan {
 
     async fn attempt(
         &self,
-        request: Request<Body>,
+        mut request: Request<Body>,
         verb: &str,
         host: &str,
     ) -> Result<Response<Body>, BoxError> {
+        if let Some(bearer) = &self.bearer {
+            bearer::sign(&**bearer, &mut request).await?;
+        }
         let uri = request.uri().clone();
         let began = Instant::now();
         let answer = self.transport.send(request).await;
+        if let (Some(bearer), Ok(answer)) = (&self.bearer, &answer) {
+            bearer::heed(&**bearer, answer);
+        }
         let code = answer.as_ref().ok().map(|answer| answer.status().as_u16());
         self.metrics.answered(verb, host, code);
         let milliseconds = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);

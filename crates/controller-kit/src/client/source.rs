@@ -6,13 +6,19 @@ use std::path::{Path, PathBuf};
 
 use http::Uri;
 use kube::Config;
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 
 use super::redact::{redacted, redacted_kubeconfig};
 use super::{Error, Options};
 
+/// A place, and whether the credentials that stand there are used.
+pub(super) struct Source {
+    place: Place,
+    anonymous: bool,
+}
+
 /// One of three, as client-go chooses.
-pub(super) enum Source {
+enum Place {
     /// `--kubeconfig`, perhaps with another address.
     File { path: PathBuf, master: Option<Uri> },
     /// Only `--master`: no credentials.
@@ -36,11 +42,22 @@ impl Source {
             None => None,
         };
         let path = options.kubeconfig.clone().filter(|path| !path.as_os_str().is_empty());
-        Ok(match (path, master) {
-            (Some(path), master) => Self::File { path, master },
-            (None, Some(master)) => Self::Master(master),
-            (None, None) => Self::InCluster,
-        })
+        let place = match (path, master) {
+            (Some(path), master) => Place::File { path, master },
+            (None, Some(master)) => Place::Master(master),
+            (None, None) => Place::InCluster,
+        };
+        Ok(Self { place, anonymous: false })
+    }
+
+    /// The same without credentials.
+    pub(super) fn anonymous(self) -> Self {
+        Self { anonymous: true, ..self }
+    }
+
+    /// Whether the server can be asked if it takes the credentials.
+    pub(super) fn has_credentials(&self) -> bool {
+        !self.anonymous
     }
 
     /// Reads the configuration and prepares a connection pool. Credential plugins run here, so it may take a while.
@@ -49,6 +66,9 @@ impl Source {
         let mut config = self.config().await?;
         // Retries are the pipeline's, which counts and limits them.
         config.default_retry = false;
+        if self.anonymous {
+            config.auth_info = AuthInfo::default();
+        }
         let host = config.cluster_url.authority().map_or_else(String::new, ToString::to_string);
         let default_namespace = config.default_namespace.clone();
         let built = tokio::task::spawn_blocking(move || kube::Client::try_from(config)).await;
@@ -61,10 +81,10 @@ impl Source {
     }
 
     async fn config(&self) -> Result<Config, Error> {
-        match self {
-            Self::InCluster => Config::incluster().map_err(Error::InCluster),
-            Self::Master(address) => Ok(Config::new(address.clone())),
-            Self::File { path, master } => {
+        match &self.place {
+            Place::InCluster => Config::incluster().map_err(Error::InCluster),
+            Place::Master(address) => Ok(Config::new(address.clone())),
+            Place::File { path, master } => {
                 let failed =
                     |source| Error::Kubeconfig { path: path.clone(), source: redacted_kubeconfig(source) };
                 let file = Kubeconfig::read_from(path).map_err(failed)?;
@@ -87,7 +107,7 @@ impl Source {
     /// What all files of this configuration look like now. Token files and the in-cluster CA are not among them: kube
     /// reads those again by itself.
     pub(super) async fn fingerprint(&self) -> u64 {
-        let Self::File { path, .. } = self else { return 0 };
+        let Place::File { path, .. } = &self.place else { return 0 };
         let path = path.clone();
         tokio::task::spawn_blocking(move || fingerprint_of(&path)).await.unwrap_or(0)
     }

@@ -3,7 +3,8 @@
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
-use prometheus_client::registry::Registry;
+
+use crate::metrics::Registrar;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Written {
@@ -24,16 +25,18 @@ pub struct Metrics {
 
 impl Metrics {
     /// Registers the families.
-    pub fn register(registry: &mut Registry) -> Self {
+    pub fn register(registry: &mut impl Registrar) -> Self {
         let metrics = Self { written: Family::default(), dropped: Family::default() };
-        registry.register(
+        registry.family(
             "event_recorder_written",
             "Number of events written, partitioned by verb: create, or patch for a repetition",
+            &["verb"],
             metrics.written.clone(),
         );
-        registry.register(
+        registry.family(
             "event_recorder_dropped",
             "Number of events dropped, partitioned by reason: queue_full, spam, rejected, undelivered",
+            &["reason"],
             metrics.dropped.clone(),
         );
         metrics

@@ -4,7 +4,8 @@ use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::registry::Registry;
+
+use crate::metrics::Registrar;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Labels {
@@ -20,18 +21,20 @@ pub struct Metrics {
 
 impl Metrics {
     /// Registers the families and returns the handle that electors are built with.
-    pub fn register(registry: &mut Registry) -> Metrics {
+    pub fn register(registry: &mut impl Registrar) -> Metrics {
         let metrics = Self::unregistered();
-        registry.register(
+        registry.family(
             "leader_election_master_status",
             "Gauge of if the reporting system is master of the relevant lease, 0 indicates backup, 1 indicates master. \
              'name' is the string used to identify the lease. Please make sure to group by name",
+            &["name"],
             metrics.master_status.clone(),
         );
-        registry.register(
+        registry.family(
             "leader_election_slowpath",
             "Total number of slow path exercised in renewing leader leases. 'name' is the string used to identify the \
              lease. Please make sure to group by name",
+            &["name"],
             metrics.slowpath.clone(),
         );
         metrics

@@ -4,8 +4,11 @@ use std::fs;
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
+
+use super::Declared;
 
 /// The collector; it has no state of its own.
 #[derive(Debug)]
@@ -14,22 +17,34 @@ pub(super) struct Process;
 impl Collector for Process {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
         let Some(reading) = Reading::take() else { return Ok(()) };
+        let (name, help) = CPU;
         let cpu = ConstCounter::new(reading.cpu_seconds);
-        let help = "Total user and system CPU time spent in seconds";
-        cpu.encode(encoder.encode_descriptor("process_cpu_seconds", help, None, cpu.metric_type())?)?;
-        for (name, help, value) in [
-            ("process_resident_memory_bytes", "Resident memory size in bytes", reading.resident_bytes),
-            ("process_virtual_memory_bytes", "Virtual memory size in bytes", reading.virtual_bytes),
-            ("process_open_fds", "Number of open file descriptors", reading.open_files),
-            ("process_max_fds", "Maximum number of open file descriptors", reading.max_files),
-            ("process_threads", "Number of operating system threads", reading.threads),
-            ("process_start_time_seconds", "Start time since the Unix epoch", reading.started),
-        ] {
-            let gauge = ConstGauge::new(value);
+        cpu.encode(encoder.encode_descriptor(name, help, None, cpu.metric_type())?)?;
+        for (name, help, read) in GAUGES {
+            let gauge = ConstGauge::new(read(&reading));
             gauge.encode(encoder.encode_descriptor(name, help, None, gauge.metric_type())?)?;
         }
         Ok(())
     }
+}
+
+const CPU: (&str, &str) = ("process_cpu_seconds", "Total user and system CPU time spent in seconds");
+
+type Gauge = (&'static str, &'static str, fn(&Reading) -> f64);
+
+const GAUGES: [Gauge; 6] = [
+    ("process_resident_memory_bytes", "Resident memory size in bytes", |reading| reading.resident_bytes),
+    ("process_virtual_memory_bytes", "Virtual memory size in bytes", |reading| reading.virtual_bytes),
+    ("process_open_fds", "Number of open file descriptors", |reading| reading.open_files),
+    ("process_max_fds", "Maximum number of open file descriptors", |reading| reading.max_files),
+    ("process_threads", "Number of operating system threads", |reading| reading.threads),
+    ("process_start_time_seconds", "Start time since the Unix epoch", |reading| reading.started),
+];
+
+/// All that it tells.
+pub(super) fn families() -> Vec<Declared> {
+    let gauges = GAUGES.iter().map(|(name, help, _)| Declared::new(name, help, &[], MetricType::Gauge));
+    std::iter::once(Declared::new(CPU.0, CPU.1, &[], MetricType::Counter)).chain(gauges).collect()
 }
 
 struct Reading {

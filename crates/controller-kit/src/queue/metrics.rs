@@ -12,7 +12,8 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::registry::Registry;
+
+use crate::metrics::{Declared, Registrar};
 
 /// The one label of all families: the name of the queue.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -34,29 +35,35 @@ pub struct Metrics {
 
 impl Metrics {
     /// Registers the families and returns the handle that queues are built with.
-    pub fn register(registry: &mut Registry) -> Metrics {
+    pub fn register(registry: &mut impl Registrar) -> Metrics {
         let metrics = Self::unregistered();
-        registry.register(
+        registry.family(
             "workqueue_adds",
             "Total number of adds handled by workqueue",
+            &["name"],
             metrics.adds.clone(),
         );
-        registry.register(
+        registry.family(
             "workqueue_retries",
             "Total number of retries handled by workqueue",
+            &["name"],
             metrics.retries.clone(),
         );
-        registry.register(
+        registry.family(
             "workqueue_queue_duration_seconds",
             "How long in seconds an item stays in workqueue before being requested",
+            &["name"],
             metrics.queue_duration.clone(),
         );
-        registry.register(
+        registry.family(
             "workqueue_work_duration_seconds",
             "How long in seconds processing an item from workqueue takes",
+            &["name"],
             metrics.work_duration.clone(),
         );
-        registry.register_collector(Box::new(metrics.gauges.clone()));
+        let gauges =
+            READINGS.iter().map(|(name, help, _)| Declared::new(name, help, &["name"], MetricType::Gauge));
+        registry.collector(gauges.collect(), metrics.gauges.clone());
         metrics
     }
 

@@ -2,8 +2,8 @@
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
-use prometheus_client::registry::Registry;
 
+use crate::metrics::Registrar;
 use crate::queue::Labels;
 
 /// The metrics of all workers of a process.
@@ -14,11 +14,12 @@ pub struct Metrics {
 
 impl Metrics {
     /// Registers the families and returns the handle that workers are started with.
-    pub fn register(registry: &mut Registry) -> Metrics {
+    pub fn register(registry: &mut impl Registrar) -> Metrics {
         let metrics = Self::unregistered();
-        registry.register(
+        registry.family(
             "workqueue_panics",
             "Total number of panics caught while processing an item from workqueue",
+            &["name"],
             metrics.panics.clone(),
         );
         metrics

@@ -3,11 +3,16 @@
 
 #![expect(clippy::expect_used, reason = "a test that cannot go on says so by panicking")]
 
+mod crashes;
 mod crowd;
 mod endings;
+mod footprint;
+mod handover;
+mod metrics;
 mod migration;
 mod networks;
 mod nodes;
+mod picture;
 mod process;
 mod reload;
 mod rights;

@@ -1,5 +1,6 @@
 //! A running binary whose log a test can wait for. Killed when dropped.
 
+use std::path::Path;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -18,7 +19,11 @@ pub(crate) struct Nephos {
 
 impl Nephos {
     pub(crate) fn start(arguments: &[String]) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_nephos"))
+        Self::start_program(Path::new(env!("CARGO_BIN_EXE_nephos")), arguments)
+    }
+
+    pub(crate) fn start_program(program: &Path, arguments: &[String]) -> Self {
+        let mut child = Command::new(program)
             .args(arguments)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -77,6 +82,12 @@ impl Nephos {
         self.signal(Signal::KILL);
     }
 
+    /// What kills it from elsewhere. Not to be used once its exit code was asked for: its number is free then.
+    pub(crate) fn killer(&self) -> impl Fn() + Send + Sync + 'static {
+        let id = self.pid();
+        move || kill_process(id, Signal::KILL).expect("killing it")
+    }
+
     pub(crate) async fn exit_code(&mut self, patience: Duration) -> Option<i32> {
         let ended = timeout(patience, self.child.wait()).await;
         let status =
@@ -88,7 +99,15 @@ impl Nephos {
     }
 
     fn signal(&self, signal: Signal) {
-        let id = self.child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
-        kill_process(id.expect("it still runs"), signal).expect("signalling it");
+        kill_process(self.pid(), signal).expect("signalling it");
+    }
+
+    /// Its process number.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id().expect("it still runs")
+    }
+
+    fn pid(&self) -> Pid {
+        i32::try_from(self.id()).ok().and_then(Pid::from_raw).expect("a process number")
     }
 }

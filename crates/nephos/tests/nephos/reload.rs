@@ -47,3 +47,19 @@ async fn a_broken_cloud_config_is_told_and_left_and_a_good_one_is_taken_without_
     assert_eq!(nephos.exit_code(PATIENCE).await, Some(0));
     scene.end().await;
 }
+
+#[tokio::test]
+async fn without_an_election_the_events_are_about_the_lease_that_it_would_have() {
+    let scene = Scene::set().await;
+    let mut nephos = scene.nephos(&["--leader-elect=false", "--cloud-config-reload-period=200ms"]);
+    nephos.wait_for("Built the cloud provider", PATIENCE).await;
+    scene.configure("no-such-key: 1\n");
+    let told = eventually("an event tells it", async || {
+        scene.lease_events("CloudConfigRejected").await.into_iter().next()
+    })
+    .await;
+    assert!(told.contains("no-such-key"), "{told}");
+    nephos.terminate();
+    assert_eq!(nephos.exit_code(PATIENCE).await, Some(0));
+    scene.end().await;
+}

@@ -13,9 +13,9 @@ use provider_fake::Config;
 use serde_json::Value;
 
 use crate::PATIENCE;
-use crate::endings::balanced;
 use crate::nodes::{is_initialised, kubelets, page, port_client};
 use crate::scene::{Scene, eventually, free_port};
+use crate::services::balanced;
 
 const ACCOUNT: &str = "system:serviceaccount:kube-system:cloud-controller-manager";
 

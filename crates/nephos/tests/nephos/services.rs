@@ -18,6 +18,14 @@ fn typed<K: serde::de::DeserializeOwned>(object: serde_json::Value) -> K {
     serde_json::from_value(object).expect("an object")
 }
 
+/// A Service that asks for a balancer.
+pub(crate) fn balanced(name: &str) -> Service {
+    typed(json!({
+        "metadata": { "name": name },
+        "spec": { "type": "LoadBalancer", "ports": [{ "port": 80 }], "selector": { "app": name } },
+    }))
+}
+
 /// Someone who may do what upstream's service controller may, and nothing else.
 async fn as_service_controller(scene: &Scene) -> String {
     let client = scene.client().await;
@@ -49,11 +57,7 @@ async fn a_service_lives_and_goes_with_no_right_but_upstreams() {
     let mut nephos = Nephos::start(&arguments);
 
     let services: Api<Service> = Api::default_namespaced(client.clone());
-    let web = typed(json!({
-        "metadata": { "name": "web" },
-        "spec": { "type": "LoadBalancer", "ports": [{ "port": 80 }], "selector": { "app": "web" } },
-    }));
-    services.create(&PostParams::default(), &web).await.expect("creating the Service");
+    services.create(&PostParams::default(), &balanced("web")).await.expect("creating the Service");
     let ingress = eventually("an address", async || {
         let service = services.get("web").await.ok()?;
         service.status?.load_balancer?.ingress.filter(|ingress| !ingress.is_empty())

@@ -136,6 +136,22 @@ async fn a_call_that_hangs_ends_at_the_deadline_and_the_server_sees_it_go() {
 }
 
 #[tokio::test]
+async fn a_change_whose_caller_is_gone_is_made_all_the_same() {
+    let slow = [("create_address".to_owned(), Duration::from_millis(300))].into();
+    let (world, endpoint, _) = serve(Config { latencies: slow, ..Config::default() }).await;
+    let body = serde_json::to_value(new_address("x", None)).unwrap();
+    let url = format!("{endpoint}/v1/addresses");
+    let asked = tokio::time::timeout(Duration::from_millis(100), send(Method::POST, &url, Some(body))).await;
+    assert!(asked.is_err() && world.contents().addresses.is_empty(), "nobody waits for the answer");
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(10);
+    while world.contents().addresses.is_empty() {
+        assert!(tokio::time::Instant::now() < deadline, "it was never made: {:?}", world.calls());
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(world.calls()[0].outcome.as_deref(), Some("ok"));
+}
+
+#[tokio::test]
 async fn a_throttled_client_is_told_how_long_to_wait_in_the_header_and_exactly_in_the_body() {
     let (world, endpoint, _) = serve(Config::default()).await;
     world.inject(Fault::new("*", Effect::Throttle).after(Duration::from_millis(1500))).unwrap();

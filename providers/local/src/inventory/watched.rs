@@ -85,6 +85,7 @@ impl Watched {
         let good = parse(&place, &bytes, site, &defaults)
             .map_err(|why| Error::invalid_config("reading the inventory").because(why))?;
         let now = Mutex::new(Now { bytes: Some(bytes), good: Arc::new(good), trouble: None });
+        metrics.set(&STALE, &[], 0.0);
         Ok(Self { source, site: site.to_owned(), defaults, metrics, now })
     }
 

@@ -6,12 +6,12 @@ use std::time::Duration;
 use cloud_provider::{CloudConfig, ConfigFile};
 use controller_kit::lifecycle::Shutdown;
 use controller_kit::log::report;
+use controller_kit::metrics::Registrar;
 use k8s_openapi::api::core::v1::ObjectReference;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::registry::Registry;
 
 use super::current::Current;
 use super::{Built, build_from};
@@ -37,16 +37,18 @@ pub(in crate::app) struct Metrics {
 }
 
 impl Metrics {
-    pub(in crate::app) fn register(registry: &mut Registry) -> Self {
+    pub(in crate::app) fn register(registry: &mut impl Registrar) -> Self {
         let metrics = Self::default();
-        registry.register(
+        registry.family(
             "nephos_cloud_config_reloads",
             "New versions of the cloud config that were found, by what became of them: accepted, rejected",
+            &["result"],
             metrics.reloads.clone(),
         );
-        registry.register(
+        registry.family(
             "nephos_cloud_config_stale",
             "1 while the cloud config on disk cannot be used and an older one is in force",
+            &[],
             metrics.stale.clone(),
         );
         metrics
@@ -122,7 +124,6 @@ impl Reloading {
 
     /// What the Events are about: the lease, which every administrator of this manager knows.
     fn about(&self) -> ObjectReference {
-        let election = self.process.config.election.as_ref();
-        election.map_or_else(ObjectReference::default, crate::app::candidate::lease)
+        crate::app::candidate::reference(&self.process.config.lease)
     }
 }

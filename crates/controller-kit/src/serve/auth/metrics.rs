@@ -6,10 +6,10 @@ use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::registry::Registry;
 
 use super::authorize::Decision;
 use super::review::ReviewError;
+use crate::metrics::Registrar;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ByResult {
@@ -33,34 +33,39 @@ pub struct Metrics {
 
 impl Metrics {
     /// Registers all families.
-    pub fn register(registry: &mut Registry) -> Self {
+    pub fn register(registry: &mut impl Registrar) -> Self {
         let metrics = Self::unregistered();
-        registry.register(
+        registry.family(
             "authentication_duration_seconds",
             "Authentication duration in seconds broken out by result",
+            &["result"],
             metrics.authentication.clone(),
         );
-        registry.register(
+        registry.family(
             "authorization_duration_seconds",
             "Authorization duration in seconds broken out by result",
+            &["result"],
             metrics.authorization.clone(),
         );
-        registry.register(
+        registry.family(
             "authorization_attempts",
             "Counter of authorization attempts broken down by result",
+            &["result"],
             metrics.decisions.clone(),
         );
         for (name, (count, duration)) in
             [("authn", &metrics.token_reviews), ("authz", &metrics.access_reviews)]
         {
-            registry.register(
-                format!("apiserver_delegated_{name}_request"),
+            registry.family(
+                &format!("apiserver_delegated_{name}_request"),
                 "Number of HTTP requests partitioned by status code",
+                &["code"],
                 count.clone(),
             );
-            registry.register(
-                format!("apiserver_delegated_{name}_request_duration_seconds"),
+            registry.family(
+                &format!("apiserver_delegated_{name}_request_duration_seconds"),
                 "Request latency in seconds. Broken down by status code",
+                &["code"],
                 duration.clone(),
             );
         }

@@ -4,9 +4,9 @@ use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::registry::Registry;
 
 use super::Endpoint;
+use crate::metrics::Registrar;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Labels {
@@ -30,15 +30,17 @@ pub struct Slis {
 
 impl Slis {
     /// Registers `kubernetes_healthcheck` and `kubernetes_healthchecks_total`.
-    pub fn register(&self, registry: &mut Registry) {
-        registry.register(
+    pub fn register(&self, registry: &mut impl Registrar) {
+        registry.family(
             "kubernetes_healthcheck",
             "This metric records the result of a single healthcheck",
+            &["name", "type"],
             self.state.clone(),
         );
-        registry.register(
+        registry.family(
             "kubernetes_healthchecks",
             "This metric records the results of all healthcheck",
+            &["name", "type", "status"],
             self.asked.clone(),
         );
     }
