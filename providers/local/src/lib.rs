@@ -16,11 +16,12 @@
 //!   the seam behind which it is made true.
 //! * [`proxy`] makes it true in user space, without any privilege: in a process of its own, or in the manager's.
 //! * [`netlink`] is the kernel's addresses and routes; [`vip`] puts virtual addresses on the machine and tells the
-//!   neighbours.
-//! * [`provider`] puts the parts together; [`command`] is what people type.
+//!   neighbours; [`routes`] is the slot for routes to the pods of each node.
+//! * [`provider`] puts the parts together; [`command`] is what people type; [`cleanup`] leaves nothing of ours behind.
 
 pub mod allocation;
 pub mod annotation;
+pub mod cleanup;
 pub mod command;
 pub mod config;
 pub mod instances;
@@ -33,6 +34,7 @@ pub mod pool;
 pub mod problem;
 pub mod provider;
 pub mod proxy;
+pub mod routes;
 pub mod vip;
 pub mod wanted;
 

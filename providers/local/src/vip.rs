@@ -267,10 +267,7 @@ async fn listen(mut watch: Watch, ticks: watch::Sender<u64>) {
 #[expect(clippy::unused_async, reason = "the commands of a provider are asynchronous")]
 pub async fn cleanup() -> Result<Removed, VipError> {
     let netlink = Netlink::open()?;
-    let mut removed = Removed::default();
-    for address in netlink.addresses()?.iter().filter(|address| address.is_ours()) {
-        remove(&netlink, address)?;
-        removed.addresses.insert(address.ip);
-    }
-    Ok(removed)
+    let addresses = netlink.addresses()?.into_iter().filter(Address::is_ours).collect::<Vec<_>>();
+    addresses.iter().try_for_each(|address| remove(&netlink, address))?;
+    Ok(Removed { addresses: addresses.into_iter().map(|address| address.ip).collect() })
 }

@@ -11,7 +11,7 @@ use netlink_sys::protocols::NETLINK_ROUTE;
 use netlink_sys::{Socket as Raw, SocketAddr};
 
 /// The kernel fills at most 32 KiB at once.
-const BUFFER: usize = 64 * 1024;
+pub(super) const BUFFER: usize = 64 * 1024;
 
 /// How often a list is read again because it changed meanwhile.
 const PATIENCE: usize = 10;

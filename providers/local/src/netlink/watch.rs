@@ -1,14 +1,15 @@
 //! News of the kernel about addresses and routes.
 
 use std::io;
+use std::os::fd::AsFd as _;
 
 use netlink_packet_core::{NetlinkMessage, NetlinkPayload};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_sys::protocols::NETLINK_ROUTE;
 use netlink_sys::{Socket, SocketAddr};
-use tokio::io::unix::AsyncFd;
+use tokio::net::UdpSocket;
 
-use super::socket::messages;
+use super::socket::{BUFFER, messages};
 use super::{Address, NetlinkError, Route, address, route};
 
 /// The groups for links, IPv4 addresses and routes, IPv6 addresses and routes. Links, because the kernel forgets the IPv4
@@ -29,7 +30,8 @@ pub enum News {
 /// Hears what happens from when it is opened.
 #[derive(Debug)]
 pub struct Watch {
-    socket: AsyncFd<Socket>,
+    /// A netlink socket: the type is only what waits for datagrams of any kind without `unsafe`.
+    socket: UdpSocket,
 }
 
 impl Watch {
@@ -39,7 +41,7 @@ impl Watch {
             let mut socket = Socket::new(NETLINK_ROUTE)?;
             socket.set_non_blocking(true)?;
             socket.bind(&SocketAddr::new(0, GROUPS))?;
-            Ok(AsyncFd::register(socket)?)
+            UdpSocket::from_std(socket.as_fd().try_clone_to_owned()?.into())
         };
         let socket = open().map_err(|error| NetlinkError::new("listening to netlink", error))?;
         Ok(Self { socket })
@@ -47,28 +49,23 @@ impl Watch {
 
     /// The next news, of which there may be several at once.
     pub async fn next(&mut self) -> Result<Vec<News>, NetlinkError> {
-        let mut buffer = Vec::with_capacity(64 * 1024);
+        let mut buffer = vec![0; BUFFER];
         loop {
-            let attempt = |error| NetlinkError::new("hearing from netlink", error);
-            let mut ready = self.socket.readable().await.map_err(attempt)?;
-            buffer.clear();
-            match ready.try_io(|socket| socket.get_ref().recv(&mut buffer, 0)) {
-                Err(_) => {}
-                Ok(Ok(_)) => {
+            match self.socket.recv(&mut buffer).await {
+                Ok(count) => {
                     let read = |message: io::Result<NetlinkMessage<_>>| {
                         message.map_or(Some(News::Unclear), |message| read(message.payload))
                     };
-                    let mut news: Vec<News> = messages(&buffer).filter_map(read).collect();
+                    let mut news: Vec<News> = messages(&buffer[..count]).filter_map(read).collect();
                     news.dedup();
                     if !news.is_empty() {
                         return Ok(news);
                     }
                 }
-                Ok(Err(error)) if error.raw_os_error() == Some(rustix::io::Errno::NOBUFS.raw_os_error()) => {
+                Err(error) if error.raw_os_error() == Some(rustix::io::Errno::NOBUFS.raw_os_error()) => {
                     return Ok(vec![News::Unclear]);
                 }
-                Ok(Err(error)) if error.kind() == io::ErrorKind::Interrupted => {}
-                Ok(Err(error)) => return Err(attempt(error)),
+                Err(error) => return Err(NetlinkError::new("hearing from netlink", error)),
             }
         }
     }

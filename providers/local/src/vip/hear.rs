@@ -1,11 +1,10 @@
 //! Hearing which virtual addresses other machines announce.
 
 use std::collections::BTreeSet;
-use std::io::{self, Read as _};
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 
 use socket2::{Domain, Protocol, Socket, Type};
-use tokio::io::unix::AsyncFd;
 use tokio::net::UdpSocket;
 
 use super::{VipError, arp, neighbour};
@@ -23,8 +22,9 @@ pub struct Heard {
 /// Hears what neighbours announce, on all interfaces.
 #[derive(Debug)]
 pub struct Ear {
-    frames: AsyncFd<Socket>,
-    /// `None` on a machine without IPv6. It is a raw ICMPv6 socket: the type is only what can be asked for senders.
+    /// A packet socket for ARP.
+    frames: UdpSocket,
+    /// A raw ICMPv6 socket; `None` on a machine without IPv6.
     messages: Option<UdpSocket>,
 }
 
@@ -57,13 +57,9 @@ impl Ear {
 
     async fn frame(&self) -> io::Result<Option<Heard>> {
         let mut buffer = [0; 128];
-        loop {
-            let mut ready = self.frames.readable().await?;
-            if let Ok(count) = ready.try_io(|socket| socket.get_ref().read(&mut buffer)) {
-                let announced = arp::Announcement::read(&buffer[..count?]);
-                return Ok(announced.map(|told| Heard { ip: told.ip.into(), at: told.at }));
-            }
-        }
+        let count = self.frames.recv(&mut buffer).await?;
+        let announced = arp::Announcement::read(&buffer[..count]);
+        Ok(announced.map(|told| Heard { ip: told.ip.into(), at: told.at }))
     }
 
     async fn message(&self) -> io::Result<Option<Heard>> {
@@ -78,11 +74,14 @@ impl Ear {
     }
 }
 
-fn frames() -> io::Result<AsyncFd<Socket>> {
+// Both become sockets of a type that they are not: it is the one that waits for datagrams without `unsafe`, and it asks
+// the system for nothing that these do not have.
+
+fn frames() -> io::Result<UdpSocket> {
     let arp = i32::from(arp::ETHERTYPE.to_be());
     let socket = Socket::new(Domain::PACKET, Type::RAW, Some(Protocol::from(arp)))?;
     socket.set_nonblocking(true)?;
-    Ok(AsyncFd::register(socket)?)
+    UdpSocket::from_std(socket.into())
 }
 
 fn messages() -> io::Result<UdpSocket> {
