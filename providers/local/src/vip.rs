@@ -135,6 +135,8 @@ impl Addresses {
             self.undo(*unmarked)?;
             return Err(VipError::OldKernel);
         }
+        // What was taken off and is back is news to the neighbours again.
+        self.announced().retain(|ip, _| !changes.added.contains(ip));
         self.announce_new(&held, &links);
         Ok(changes)
     }

@@ -30,11 +30,12 @@ pub async fn run(addresses: Addresses, leadership: Arc<dyn Leadership>) -> Resul
     let mut contradicted = BTreeMap::new();
     let mut reminders = interval(REMINDER);
     reminders.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut own = own_hardware()?;
     loop {
-        // An interface may get another hardware address.
-        let own = own_hardware()?;
         tokio::select! {
             _ = reminders.tick() => {
+                // An interface may come, or get another hardware address.
+                own = own_hardware()?;
                 if leadership.may_act() {
                     addresses.announce_all();
                 }
