@@ -187,13 +187,10 @@ impl Routes for NodeRoutes {
 
 /// The cluster is in the metric; without an identity there is none to compare, and our own number must do.
 fn prove(cluster: &ClusterIdentity, found: &netlink::Route) -> Result<Proof, Error> {
-    match cluster.id() {
-        Some(id) => Proof::by_cluster_tag(cluster, Some(id.as_str())),
-        None => {
-            let route = Route::new(found.destination);
-            Proof::by_route_rule(&[found.destination], &route, true, |_| false)
-        }
+    if let Some(id) = cluster.id() {
+        return Proof::by_cluster_tag(cluster, Some(id.as_str()));
     }
+    Proof::by_route_rule(&[found.destination], &Route::new(found.destination), true, |_| false)
 }
 
 /// A route of the table in the contract's words.
