@@ -4,7 +4,8 @@
 //! The kernel is the only memory. An address of ours carries our mark there ([`crate::netlink::PROTOCOL`]), so that a
 //! manager that starts finds what the one before it left, and nobody else's address is ever touched. `plan` decides what
 //! to put and to take, [`announce`] tells the neighbours, [`hear`] listens to the other balancer machines, [`hand_over`]
-//! decides which of them gives way, and `relay` keeps connections that were open through the former one.
+//! decides which of them gives way; `former` remembers who had an address before, and `relay` keeps connections that were
+//! open through it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -18,6 +19,7 @@ use crate::netlink::{Address, Hardware, Link, Netlink, NetlinkError, News, Watch
 
 pub mod announce;
 mod arp;
+mod former;
 pub mod hand_over;
 pub mod hear;
 mod neighbour;
@@ -25,8 +27,8 @@ mod plan;
 mod relay;
 
 use announce::Announcer;
-use hear::Heard;
-use relay::{Relay, Relays};
+use former::Others;
+use relay::Relays;
 
 /// When a new address is announced again, after the first time: a single packet may be lost, and a switch that just
 /// learnt of a cable forwards nothing for a while.
@@ -97,18 +99,6 @@ struct Inner {
     disturbed: watch::Receiver<u64>,
     _listener: tokio_util::task::AbortOnDropHandle<()>,
 }
-
-/// What other machines said.
-#[derive(Debug, Default)]
-struct Others {
-    /// Who has an address.
-    holders: BTreeMap<IpAddr, Hardware>,
-    /// The addresses of a machine itself, one of each family.
-    own: BTreeMap<(Hardware, bool), IpAddr>,
-}
-
-/// How many addresses of others are remembered: a neighbour that announces without end fills no memory.
-const REMEMBERED: usize = 65_536;
 
 impl Addresses {
     /// The addresses on this interface; without one, each on the interface that leads towards it.
@@ -202,67 +192,6 @@ impl Addresses {
         };
         self.remove(&address)?;
         Ok(true)
-    }
-
-    /// Remembers what another machine said.
-    fn note(&self, heard: &Heard) {
-        let mut others = lock(&self.inner.others);
-        if let Some(ip) = heard.ip.filter(|_| others.holders.len() < REMEMBERED) {
-            others.holders.insert(ip, heard.at);
-        }
-        if let Some(own) = heard.own.filter(|_| others.own.len() < REMEMBERED) {
-            others.own.insert((heard.at, own.is_ipv4()), own);
-        }
-    }
-
-    /// Passes connections on to the machine that had these addresses before, if one is known.
-    async fn relay(&self, places: &BTreeMap<IpAddr, Link>, links: &BTreeMap<String, Link>) {
-        let found: Relays = {
-            let mut others = lock(&self.inner.others);
-            let relay = |(ip, place): (&IpAddr, &Link)| {
-                let from = others.holders.remove(ip)?;
-                let via = *others.own.get(&(from, ip.is_ipv4()))?;
-                let (link, _) = links.iter().find(|(_, link)| *link == place)?;
-                Some((*ip, Relay { from, via, link: link.clone(), since: tokio::time::Instant::now() }))
-            };
-            places.iter().filter_map(relay).collect()
-        };
-        if found.is_empty() {
-            return;
-        }
-        tracing::info!(addresses = ?found.keys(), "Passing open connections on to the machine that had the addresses");
-        lock(&self.inner.relays).extend(found);
-        self.renew_relays().await;
-    }
-
-    async fn renew_relays(&self) {
-        let relays = {
-            let mut relays = lock(&self.inner.relays);
-            relay::prune(&mut relays);
-            relays.clone()
-        };
-        if let Err(error) = relay::apply(&relays).await {
-            tracing::warn!(%error, "Connections through the machine that had the addresses before cannot be passed on");
-            lock(&self.inner.relays).clear();
-        }
-    }
-
-    /// Whether connections are passed on to this machine.
-    fn relays_to(&self, at: Hardware) -> bool {
-        lock(&self.inner.relays).values().any(|relay| relay.from == at)
-    }
-
-    /// Asks the machines for a sign of life to which connections are passed on.
-    fn ask_former(&self) {
-        let relays = lock(&self.inner.relays).clone();
-        let announced = self.announced().clone();
-        let asked: BTreeSet<IpAddr> = relays.values().map(|relay| relay.via).collect();
-        for via in asked {
-            let ip = relays.iter().find(|(_, relay)| relay.via == via).map(|(ip, _)| ip);
-            if let Some(link) = ip.and_then(|ip| announced.get(ip)) {
-                self.inner.announcer.ask(via, link);
-            }
-        }
     }
 
     /// Says what this machine's own addresses on these interfaces are.

@@ -28,6 +28,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cloud_provider::context::Leadership as _;
+use provider_local::cleanup;
 use provider_local::vip::hear::Ear;
 use provider_local::vip::{Addresses, hand_over};
 use tokio::signal::unix::{SignalKind, signal};
@@ -160,6 +161,13 @@ impl Scene {
         self.lan.machines[CLIENT].run(ask).await.is_ok_and(|answer| answer.is_ok())
     }
 
+    /// The tables of a machine.
+    fn tables(&self, machine: usize) -> String {
+        let arguments = ["netns", "exec", &self.lan.machines[machine].name, "nft", "list", "tables"];
+        let output = Command::new("ip").args(arguments).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    }
+
     async fn has_address(&self, machine: usize) -> bool {
         let held = async { Addresses::open(None).await.unwrap().held().await.unwrap() };
         self.lan.machines[machine].run(held).await.contains(&VIP)
@@ -202,7 +210,7 @@ async fn a_killed_manager_costs_no_connection_also_when_the_other_machine_takes_
     load.goes_on(500).await;
     let outcome = load.end().await;
     println!(
-        "{without} connections before the move, {} in all, {} failed",
+        "{without} connections without a manager, {} in all, {} failed",
         outcome.good,
         outcome.failures.len()
     );
@@ -219,6 +227,11 @@ async fn a_killed_manager_costs_no_connection_also_when_the_other_machine_takes_
         held = client.run(async { held.echo().await.map(|()| held) }).await.unwrap();
         sleep(Duration::from_secs(1)).await;
     }
+    // And nothing of it all is left when nobody is to balance here any more.
+    assert!(scene.tables(1).contains("nephos-hand-over"), "{}", scene.tables(1));
+    scene.lan.machines[1].run(cleanup::remove()).await.unwrap();
+    assert_eq!(scene.tables(1), "table ip balance\n");
+    assert!(!scene.has_address(1).await);
 }
 
 #[tokio::test]
