@@ -27,6 +27,8 @@ pub struct Config {
     pub pools: Pools,
     /// What forwards.
     pub data_plane: DataPlaneChoice,
+    /// Whether this machine's routes lead to the pods of each node. Nobody's route table is touched unasked.
+    pub routes: bool,
 }
 
 /// Where the machines are told.
@@ -76,6 +78,7 @@ struct Document {
     load_balancer_classes: Vec<Spanned<String>>,
     pools: Vec<Spanned<PoolDocument>>,
     data_plane: DataPlaneDocument,
+    routes: bool,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -147,7 +150,7 @@ impl Document {
             None => DataPlaneChoice::InProcess,
         };
         let defaults = Defaults { zone: self.zone, region: self.region, instance_type: self.instance_type };
-        problems.or(Config { site, machines, defaults, classes, pools, data_plane })
+        problems.or(Config { site, machines, defaults, classes, pools, data_plane, routes: self.routes })
     }
 }
 

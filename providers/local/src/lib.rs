@@ -15,21 +15,27 @@
 //! * [`intent`] is the whole wanted state of the data plane; [`load_balancers`] keeps it, one change a pass; [`plane`] is
 //!   the seam behind which it is made true.
 //! * [`proxy`] makes it true in user space, without any privilege: in a process of its own, or in the manager's.
-//! * [`provider`] puts the parts together; [`command`] is what people type.
+//! * [`netlink`] is the kernel's addresses and routes; [`vip`] puts virtual addresses on the machine and tells the
+//!   neighbours; [`routes`] is the slot for routes to the pods of each node.
+//! * [`provider`] puts the parts together; [`command`] is what people type; [`cleanup`] leaves nothing of ours behind.
 
 pub mod allocation;
 pub mod annotation;
+pub mod cleanup;
 pub mod command;
 pub mod config;
 pub mod instances;
 pub mod intent;
 pub mod inventory;
 pub mod load_balancers;
+pub mod netlink;
 pub mod plane;
 pub mod pool;
 pub mod problem;
 pub mod provider;
 pub mod proxy;
+pub mod routes;
+pub mod vip;
 pub mod wanted;
 
 pub use provider::PROVIDER;

@@ -7,6 +7,7 @@ use testkit::conformance::{page, run};
 mod conformance {
     mod plane;
     pub(super) mod stand_in;
+    mod table;
     mod trouble;
 }
 

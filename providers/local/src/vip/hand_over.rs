@@ -1,0 +1,84 @@
+//! Which of several balancer machines answers for an address.
+//!
+//! A manager that ends, by whatever end, leaves its addresses and its rules in the kernel: traffic flows on. The next
+//! leader puts the same addresses on its own machine and announces them, and from then on the neighbours send there.
+//! What the former machine still has must go, or two would answer whoever asks for the first time. Its manager, a
+//! standby by now, hears the announcement and gives way; it needs no API server for that. A leader gives way to nobody:
+//! it announces its addresses again, now and then for those who came late, and at once when it hears another.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cloud_provider::context::Leadership;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+
+use super::hear::{Ear, Heard};
+use super::{Addresses, VipError, hex, own_hardware};
+
+/// How often a leader announces everything again: how long a machine that comes back with an old address on it, or a
+/// neighbour that missed the announcement, is wrong at most.
+const REMINDER: Duration = Duration::from_secs(10);
+
+/// How soon a leader contradicts the same announcement again.
+const CONTRADICTION: Duration = Duration::from_secs(1);
+
+/// Keeps one machine per address. Ends only with an error; whoever spawns it ends it.
+pub async fn run(addresses: Addresses, leadership: Arc<dyn Leadership>) -> Result<(), VipError> {
+    let ear = Ear::open()?;
+    let (mut contradicted, mut alive) = (BTreeMap::new(), BTreeSet::new());
+    let mut reminders = interval(REMINDER);
+    reminders.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut own = own_hardware()?;
+    loop {
+        tokio::select! {
+            _ = reminders.tick() => {
+                // An interface may come, or get another hardware address.
+                own = own_hardware()?;
+                alive.clear();
+                contradicted.retain(|_, last: &mut Instant| last.elapsed() < CONTRADICTION);
+                if leadership.may_act() {
+                    addresses.announce_all();
+                    addresses.ask_former();
+                }
+            }
+            heard = ear.next(&own) => {
+                let attempt = "hearing who announces virtual addresses";
+                let heard = heard.map_err(|error| VipError::Packets(attempt, error))?;
+                if !leadership.may_act() {
+                    addresses.note(&heard);
+                    give_way(&addresses, heard)?;
+                    continue;
+                }
+                contradict(&addresses, heard, &mut contradicted);
+                if addresses.relays_to(heard.at) && alive.insert(heard.at) {
+                    addresses.renew_relays().await;
+                }
+            }
+        }
+    }
+}
+
+fn contradict(addresses: &Addresses, heard: Heard, last: &mut BTreeMap<IpAddr, Instant>) {
+    let Some(ip) = heard.ip else { return };
+    if last.get(&ip).is_some_and(|last| last.elapsed() < CONTRADICTION) {
+        return;
+    }
+    if addresses.announce_again(ip) {
+        last.insert(ip, Instant::now());
+        tracing::warn!(
+            %ip,
+            at = %hex(heard.at),
+            "Another machine announces a virtual address of this one, which leads; it is announced again"
+        );
+    }
+}
+
+fn give_way(addresses: &Addresses, heard: Heard) -> Result<(), VipError> {
+    let Some(ip) = heard.ip else { return Ok(()) };
+    if addresses.give_way(ip)? {
+        tracing::info!(%ip, at = %hex(heard.at), "Another machine answers for a virtual address now: gave way");
+    }
+    Ok(())
+}
