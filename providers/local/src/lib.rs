@@ -14,17 +14,20 @@
 //! * [`annotation`] is what a Service may ask for besides; [`wanted`] turns all of it into a balancer.
 //! * [`intent`] is the whole wanted state of the data plane; [`load_balancers`] keeps it, one change a pass; [`plane`] is
 //!   the seam behind which it is made true.
-//! * [`proxy`] makes it true in user space, without any privilege: in a process of its own, or in the manager's.
+//! * [`proxy`] makes it true in user space, without any privilege: in a process of its own, or in the manager's; [`nft`] in
+//!   the kernel, which forwards whether or not anybody lives. Both ask [`health`] who serves.
 //! * [`provider`] puts the parts together; [`command`] is what people type.
 
 pub mod allocation;
 pub mod annotation;
 pub mod command;
 pub mod config;
+mod health;
 pub mod instances;
 pub mod intent;
 pub mod inventory;
 pub mod load_balancers;
+pub mod nft;
 pub mod plane;
 pub mod pool;
 pub mod problem;

@@ -1,0 +1,147 @@
+//! Our tables as the kernel has them, from what `nft --json list table` says.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::ruleset::{Declaration, Family, Hook, Rule, Ruleset, Set, TABLE, Table};
+
+/// The answer of `nft`: a list of objects, each under the name of its kind.
+#[derive(Debug, Deserialize)]
+pub(super) struct Listing {
+    nftables: Vec<BTreeMap<String, Value>>,
+}
+
+/// What all objects have, and what some have.
+#[derive(Debug, Deserialize)]
+struct Object {
+    family: String,
+    #[serde(default)]
+    table: String,
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    chain: String,
+    #[serde(default)]
+    comment: String,
+    #[serde(rename = "type", default)]
+    kind: Value,
+    hook: Option<String>,
+    #[serde(default)]
+    prio: i32,
+    #[serde(default)]
+    flags: Value,
+    #[serde(default)]
+    elem: Vec<Value>,
+    #[serde(default)]
+    packets: u64,
+    #[serde(default)]
+    bytes: u64,
+}
+
+/// A counter as it stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Count {
+    pub(super) packets: u64,
+    pub(super) bytes: u64,
+}
+
+impl Listing {
+    /// Reads what `nft` wrote.
+    pub(super) fn parse(text: &[u8]) -> Result<Self, serde_json::Error> {
+        serde_json::from_slice(text)
+    }
+
+    /// Adds the tables of this listing.
+    pub(super) fn add_to(self, ruleset: &mut Ruleset) -> Result<(), serde_json::Error> {
+        for (kind, value) in self.nftables.into_iter().flatten() {
+            if kind == "metainfo" {
+                continue;
+            }
+            let object: Object = serde_json::from_value(value)?;
+            let Some(family) = Family::ALL.into_iter().find(|family| family.to_string() == object.family)
+            else {
+                continue;
+            };
+            let (table, is_table) =
+                if kind == "table" { (&object.name, true) } else { (&object.table, false) };
+            if table != TABLE {
+                continue;
+            }
+            let table = ruleset.tables.entry(family).or_default();
+            if !is_table {
+                add(table, &kind, object);
+            }
+        }
+        Ok(())
+    }
+
+    /// The counters in this listing, by name.
+    pub(super) fn counters(self) -> Result<BTreeMap<String, Count>, serde_json::Error> {
+        let mut counters = BTreeMap::new();
+        for (kind, value) in self.nftables.into_iter().flatten() {
+            if kind == "counter" {
+                let object: Object = serde_json::from_value(value)?;
+                counters.insert(object.name, Count { packets: object.packets, bytes: object.bytes });
+            }
+        }
+        Ok(counters)
+    }
+}
+
+fn add(table: &mut Table, kind: &str, object: Object) {
+    match kind {
+        "chain" => {
+            let kind = object.kind.as_str().unwrap_or_default().to_owned();
+            let hook = object.hook.map(|at| Hook { kind, at, priority: object.prio });
+            table.chains.entry(object.name).or_default().hook = hook;
+        }
+        "rule" => {
+            let rule = Rule { text: String::new(), comment: object.comment };
+            table.chains.entry(object.chain).or_default().rules.push(rule);
+        }
+        "counter" => {
+            table.counters.insert(object.name);
+        }
+        "set" | "map" => {
+            let word = if kind == "set" { "set" } else { "map" };
+            let declaration = Declaration { word, text: String::new() };
+            let set = if is_dynamic(&object.flags) {
+                Set::Dynamic { declaration }
+            } else {
+                let elements = object.elem.iter().map(|element| entry(element, word)).collect();
+                Set::Filled { declaration, elements }
+            };
+            table.sets.insert(object.name, set);
+        }
+        // Whatever else is in our table is not from us, and is found by the rules that are not ours.
+        _ => {}
+    }
+}
+
+fn is_dynamic(flags: &Value) -> bool {
+    flags.as_array().is_some_and(|flags| flags.iter().any(|flag| flag == "dynamic"))
+}
+
+/// An element: its key, and in a map its value.
+fn entry(element: &Value, word: &str) -> (String, Option<String>) {
+    match element.as_array().map(Vec::as_slice) {
+        Some([key, value]) if word == "map" => (text(key), Some(text(value))),
+        _ => (text(element), None),
+    }
+}
+
+/// A value as we would have written it; in the kernel's words if we never would.
+fn text(value: &Value) -> String {
+    if let Some(text) = value.as_str() {
+        return text.to_owned();
+    }
+    if let Some(parts) = value.get("concat").and_then(Value::as_array) {
+        return parts.iter().map(text).collect::<Vec<_>>().join(" . ");
+    }
+    if let Some(target) = value.get("goto").and_then(|verdict| verdict.get("target")?.as_str()) {
+        return format!("goto {target}");
+    }
+    value.to_string()
+}
