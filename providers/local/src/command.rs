@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Parser;
 use cloud_provider::{CloudConfig, Command, Error};
 
+use crate::cleanup;
 use crate::config::{Config, Machines};
 use crate::inventory;
 use crate::proxy;
@@ -31,6 +32,12 @@ pub const ALL: &[Command] = &[
         about: "Check a config and the inventory that it names, and say what is wrong on which line",
         usage: "CONFIG",
         run: |arguments| Box::pin(async move { check(arguments) }),
+    },
+    Command {
+        name: "cleanup",
+        about: "Remove what managers left in this machine's kernel: our virtual addresses and our routes",
+        usage: "[--dry-run]",
+        run: |arguments| Box::pin(clean(arguments)),
     },
 ];
 
@@ -96,6 +103,26 @@ fn checked(path: &Path) -> Result<String, Error> {
         lines.push(format!("pool      {}: {}", pool.name, ranges.join(", ")));
     }
     Ok(lines.join("\n") + "\n")
+}
+
+#[derive(Debug, Parser)]
+#[command(
+    name = "cleanup",
+    no_binary_name = true,
+    about = "Remove what managers left in this machine's kernel"
+)]
+struct Cleanup {
+    /// Only say what would be removed
+    #[arg(long)]
+    dry_run: bool,
+}
+
+async fn clean(arguments: Vec<String>) -> Result<(), Error> {
+    match Cleanup::try_parse_from(arguments) {
+        Ok(Cleanup { dry_run: true }) => say(&cleanup::Found::look()?.to_string()),
+        Ok(Cleanup { dry_run: false }) => say(&cleanup::remove().await?.to_string()),
+        Err(error) => answer_about_arguments(&error),
+    }
 }
 
 /// Help goes to standard output and is no failure; everything else is.

@@ -27,6 +27,8 @@ pub struct Config {
     pub pools: Pools,
     /// What forwards.
     pub data_plane: DataPlaneChoice,
+    /// Whether this machine's routes lead to the pods of each node. Nobody's route table is touched unasked.
+    pub routes: bool,
 }
 
 /// Where the machines are told.
@@ -101,6 +103,7 @@ struct Document {
     load_balancer_classes: Vec<Spanned<String>>,
     pools: Vec<Spanned<PoolDocument>>,
     data_plane: DataPlaneDocument,
+    routes: bool,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -172,7 +175,7 @@ impl Document {
         classes.dedup();
         let data_plane = self.data_plane.check(&mut problems, beside);
         let defaults = Defaults { zone: self.zone, region: self.region, instance_type: self.instance_type };
-        problems.or(Config { site, machines, defaults, classes, pools, data_plane })
+        problems.or(Config { site, machines, defaults, classes, pools, data_plane, routes: self.routes })
     }
 }
 

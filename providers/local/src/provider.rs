@@ -11,7 +11,7 @@ use crate::load_balancers::Balancers;
 use crate::nft::{Nft, Options};
 use crate::plane::DataPlane;
 use crate::proxy::{Client, Keeper};
-use crate::{NAME, command};
+use crate::{NAME, command, routes};
 
 /// The provider, for the list of a binary.
 pub const PROVIDER: Provider = Provider::new(
@@ -35,7 +35,12 @@ async fn build(context: Context) -> Result<Cloud, Error> {
         }
         DataPlaneChoice::Kernel(choice) => Some(kernel_of_this_machine(choice, &context).await?),
     };
-    cloud_over(&config, &context, plane).await
+    let cloud = cloud_over(&config, &context, plane).await?;
+    if config.routes {
+        return Ok(routes::offer(cloud, &context));
+    }
+    tracing::info!("The config does not say `routes: true`: routes are not offered");
+    Ok(cloud)
 }
 
 /// The proxy of this process, while a cloud uses it. It is the one thing here that is not handed in: a new version of the
@@ -135,6 +140,13 @@ mod tests {
         assert!(before.can(Capability::LoadBalancers) && after.can(Capability::LoadBalancers));
         drop(before);
         assert_eq!(Arc::as_ptr(&proxy_of_this_process()), first, "the second cloud keeps it");
+    }
+
+    #[tokio::test]
+    async fn routes_are_offered_where_they_are_asked_for_and_may_be_made() {
+        assert!(!built("site: lab").await.unwrap().can(Capability::Routes));
+        let offered = built("routes: true").await.unwrap().can(Capability::Routes);
+        assert_eq!(offered, crate::netlink::may_administer());
     }
 
     #[tokio::test]

@@ -14,6 +14,7 @@ fn without_a_file_the_nodes_are_adopted_and_no_address_is_given_out() {
     assert_eq!((config.site.as_str(), &config.machines), ("here", &Machines::Adopt));
     assert!(config.pools.is_empty());
     assert_eq!(config.data_plane, DataPlaneChoice::InProcess);
+    assert!(!config.routes && parse("routes: true").unwrap().routes);
 }
 
 #[test]

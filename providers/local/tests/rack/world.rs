@@ -47,17 +47,23 @@ pub(crate) struct Room {
     runtime: Option<Runtime>,
 }
 
+/// A turn and a prefix for the names of namespaces; `None`, with a notice that nobody can miss, where they are not
+/// allowed.
+pub(crate) async fn a_place() -> Option<(MutexGuard<'static, ()>, String)> {
+    let alone = ONE.lock().await;
+    if let Err(why) = is_allowed() {
+        // Past the test runner, which hides what a passing test prints.
+        let _ = writeln!(std::io::stderr(), "NOTICE: a test in network namespaces was SKIPPED: {why}");
+        return None;
+    }
+    sweep();
+    Some((alone, format!("nph-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))))
+}
+
 impl World {
     /// Builds a rack; `None`, with a notice that nobody can miss, where that is not allowed.
     pub(crate) async fn build() -> Option<Self> {
-        let alone = ONE.lock().await;
-        if let Err(why) = is_allowed() {
-            // Past the test runner, which hides what a passing test prints.
-            let _ = writeln!(std::io::stderr(), "NOTICE: a test in network namespaces was SKIPPED: {why}");
-            return None;
-        }
-        sweep();
-        let prefix = format!("nph-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let (alone, prefix) = a_place().await?;
         let room = |role: &str| Room::new(format!("{prefix}-{role}"));
         let world = Self {
             client: room("client"),
@@ -126,18 +132,21 @@ impl World {
 impl Drop for World {
     fn drop(&mut self) {
         for room in [&mut self.client, &mut self.balancer].into_iter().chain(&mut self.nodes) {
-            if let Some(runtime) = room.runtime.take() {
-                runtime.shutdown_background();
-            }
+            room.close();
         }
-        for name in names_of(&self.prefix) {
-            let _ = ip(&format!("netns del {name}"));
-        }
+        remove(&self.prefix);
+    }
+}
+
+/// Removes the namespaces whose names begin like this.
+pub(crate) fn remove(prefix: &str) {
+    for name in names_of(prefix) {
+        let _ = ip(&format!("netns del {name}"));
     }
 }
 
 impl Room {
-    fn new(name: String) -> Self {
+    pub(crate) fn new(name: String) -> Self {
         ip(&format!("netns add {name}")).unwrap();
         let path = format!("/run/netns/{name}");
         let runtime = Builder::new_multi_thread()
@@ -154,6 +163,13 @@ impl Room {
         room
     }
 
+    /// Ends all that runs on this machine.
+    pub(crate) fn close(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+
     /// Runs something on this machine.
     pub(crate) async fn run<T: Send + 'static>(&self, task: impl Future<Output = T> + Send + 'static) -> T {
         self.runtime.as_ref().unwrap().spawn(task).await.unwrap()
@@ -167,9 +183,9 @@ impl Room {
         if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
     }
 
-    /// An `ip` command on this machine.
-    pub(crate) fn ip(&self, arguments: &str) {
-        ip(&format!("-n {} {arguments}", self.name)).unwrap();
+    /// An `ip` command on this machine, and what it says.
+    pub(crate) fn ip(&self, arguments: &str) -> String {
+        ip(&format!("-n {} {arguments}", self.name)).unwrap()
     }
 }
 
@@ -194,14 +210,14 @@ fn is_allowed() -> Result<(), String> {
     }
     let probe = format!("nph-{}-probe", std::process::id());
     ip(&format!("netns add {probe}")).map_err(|why| format!("network namespaces cannot be made: {why}"))?;
-    ip(&format!("netns del {probe}"))
+    ip(&format!("netns del {probe}")).map(drop)
 }
 
-fn ip(arguments: &str) -> Result<(), String> {
+fn ip(arguments: &str) -> Result<String, String> {
     let output =
         Command::new("ip").args(arguments.split(' ')).output().map_err(|error| format!("ip: {error}"))?;
     if output.status.success() {
-        return Ok(());
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
     Err(format!("ip {arguments}: {}", String::from_utf8_lossy(&output.stderr).trim()))
 }

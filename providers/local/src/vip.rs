@@ -1,0 +1,273 @@
+//! Virtual addresses: on this machine's interfaces while it answers for them, and told to the neighbours when it begins
+//! to.
+//!
+//! The kernel is the only memory. An address of ours carries our mark there ([`crate::netlink::PROTOCOL`]), so that a
+//! manager that starts finds what the one before it left, and nobody else's address is ever touched. `plan` decides what
+//! to put and to take, [`announce`] tells the neighbours, [`hear`] listens to the other balancer machines, and
+//! [`hand_over`] decides which of them gives way.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use crate::netlink::{Address, Hardware, Link, Netlink, NetlinkError, News, Watch};
+
+pub mod announce;
+mod arp;
+pub mod hand_over;
+pub mod hear;
+mod neighbour;
+mod plan;
+
+use announce::Announcer;
+
+/// When a new address is announced again, after the first time: a single packet may be lost, and a switch that just
+/// learnt of a cable forwards nothing for a while.
+const AGAIN: [Duration; 4] =
+    [Duration::from_millis(200), Duration::from_millis(500), Duration::from_secs(1), Duration::from_secs(2)];
+
+/// How long to wait after trouble with netlink before listening again.
+const AFTER_TROUBLE: Duration = Duration::from_secs(1);
+
+/// Why an address is not on the machine, or not told to anybody.
+#[derive(Debug, thiserror::Error)]
+pub enum VipError {
+    /// The kernel refused.
+    #[error(transparent)]
+    Netlink(#[from] NetlinkError),
+    /// The interface that the config names does not exist.
+    #[error("there is no interface {0}: correct dataPlane.interface, or make the interface")]
+    NoInterface(String),
+    /// No interface leads towards an address.
+    #[error("no route leads towards {0}, so no interface can have it: name one in dataPlane.interface")]
+    NoWay(IpAddr),
+    /// The kernel does not keep our mark.
+    #[error(
+        "the kernel does not keep who made an address, so ours could not be told from others: version 5.18 or newer is needed"
+    )]
+    OldKernel,
+    /// No packet can be sent to the neighbours, or none heard from them.
+    #[error("{0}; this needs the capability NET_RAW")]
+    Packets(&'static str, #[source] io::Error),
+}
+
+/// What a call changed.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Changes {
+    /// Put on an interface.
+    pub added: BTreeSet<IpAddr>,
+    /// Taken off.
+    pub removed: BTreeSet<IpAddr>,
+    /// Wanted, and on an interface already by somebody else's hand. They are left to whoever put them there.
+    pub theirs: BTreeSet<IpAddr>,
+}
+
+/// What a cleanup removed.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Removed {
+    /// The addresses.
+    pub addresses: BTreeSet<IpAddr>,
+}
+
+/// The virtual addresses of this machine. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Addresses {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    netlink: Netlink,
+    interface: Option<String>,
+    announcer: Announcer,
+    /// What this process answers for, and told.
+    announced: Mutex<BTreeMap<IpAddr, Link>>,
+    disturbed: watch::Receiver<u64>,
+    _listener: tokio_util::task::AbortOnDropHandle<()>,
+}
+
+impl Addresses {
+    /// The addresses on this interface; without one, each on the interface that leads towards it.
+    ///
+    /// They belong to the network namespace of the calling thread.
+    #[expect(clippy::unused_async, reason = "it needs the runtime on which it listens")]
+    pub async fn open(interface: Option<&str>) -> Result<Self, VipError> {
+        let netlink = Netlink::open()?;
+        let announcer = Announcer::open()?;
+        let (ticks, disturbed) = watch::channel(0);
+        let listener = tokio::spawn(listen(Watch::open()?, ticks));
+        let inner = Inner {
+            netlink,
+            interface: interface.map(str::to_owned),
+            announcer,
+            announced: Mutex::default(),
+            disturbed,
+            _listener: tokio_util::task::AbortOnDropHandle::new(listener),
+        };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// Makes exactly these the addresses of ours on this machine. Those that this process did not answer for yet are
+    /// announced, also if a process before it left them here.
+    #[expect(clippy::unused_async, reason = "it needs the runtime on which it announces again")]
+    pub async fn hold(&self, wanted: &BTreeSet<IpAddr>) -> Result<Changes, VipError> {
+        let here = self.inner.netlink.addresses()?;
+        let plan = plan::plan(&here, wanted);
+        let links = Link::all()?;
+        let mut changes = Changes { theirs: plan.theirs, ..Changes::default() };
+        for address in &plan.remove {
+            self.remove(address)?;
+            changes.removed.insert(address.ip);
+        }
+        for ip in &plan.add {
+            let link = self.link_for(*ip, &links)?;
+            match self.inner.netlink.add_address(*ip, link.index) {
+                Err(error) if !error.is_there_already() => return Err(error.into()),
+                _ => changes.added.insert(*ip),
+            };
+        }
+        let held = self.ours()?;
+        if let Some(unmarked) = changes.added.iter().find(|ip| held.iter().all(|each| each.ip != **ip)) {
+            self.undo(*unmarked)?;
+            return Err(VipError::OldKernel);
+        }
+        self.announce_new(&held, &links);
+        Ok(changes)
+    }
+
+    /// The addresses of ours that are on this machine, as the kernel tells.
+    #[expect(clippy::unused_async, reason = "whoever holds addresses elsewhere would have to wait for them")]
+    pub async fn held(&self) -> Result<BTreeSet<IpAddr>, VipError> {
+        Ok(self.ours()?.into_iter().map(|address| address.ip).collect())
+    }
+
+    /// Counts how often something happened after which an address of ours may be gone. An address that is wanted is
+    /// then held again by [`Addresses::hold`].
+    pub fn disturbed(&self) -> watch::Receiver<u64> {
+        self.inner.disturbed.clone()
+    }
+
+    /// Tells the neighbours once more of every address that this process answers for.
+    pub fn announce_all(&self) {
+        let announced = self.announced().clone();
+        for (ip, link) in announced {
+            self.inner.announcer.tell(ip, &link);
+        }
+    }
+
+    /// Tells the neighbours once more of this address, if this process answers for it. Whether it does.
+    pub fn announce_again(&self, ip: IpAddr) -> bool {
+        let link = self.announced().get(&ip).copied();
+        if let Some(link) = link {
+            self.inner.announcer.tell(ip, &link);
+        }
+        link.is_some()
+    }
+
+    /// Takes an address of ours off this machine, because another one answers for it. Whether it was here.
+    pub fn give_way(&self, ip: IpAddr) -> Result<bool, VipError> {
+        let Some(address) = self.ours()?.into_iter().find(|address| address.ip == ip) else {
+            return Ok(false);
+        };
+        self.remove(&address)?;
+        Ok(true)
+    }
+
+    fn ours(&self) -> Result<Vec<Address>, NetlinkError> {
+        let here = self.inner.netlink.addresses()?;
+        Ok(here.into_iter().filter(Address::is_ours).collect())
+    }
+
+    fn remove(&self, address: &Address) -> Result<(), NetlinkError> {
+        self.announced().remove(&address.ip);
+        remove(&self.inner.netlink, address)
+    }
+
+    /// Takes off what was just put on and came back without our mark.
+    fn undo(&self, ip: IpAddr) -> Result<(), NetlinkError> {
+        let here = self.inner.netlink.addresses()?;
+        here.iter().filter(|address| address.ip == ip).try_for_each(|address| self.remove(address))
+    }
+
+    fn link_for(&self, ip: IpAddr, links: &BTreeMap<String, Link>) -> Result<Link, VipError> {
+        if let Some(name) = &self.inner.interface {
+            return links.get(name).copied().ok_or_else(|| VipError::NoInterface(name.clone()));
+        }
+        let index = self.inner.netlink.link_towards(ip)?;
+        links.values().find(|link| Some(link.index) == index).copied().ok_or(VipError::NoWay(ip))
+    }
+
+    fn announce_new(&self, held: &[Address], links: &BTreeMap<String, Link>) {
+        let mut fresh = Vec::new();
+        {
+            let mut announced = self.announced();
+            for address in held {
+                let Some(link) = links.values().find(|link| link.index == address.link) else { continue };
+                if announced.insert(address.ip, *link).is_none() {
+                    fresh.push(address.ip);
+                }
+            }
+        }
+        if fresh.is_empty() {
+            return;
+        }
+        tracing::info!(addresses = ?fresh, "Answering for virtual addresses");
+        for ip in &fresh {
+            self.announce_again(*ip);
+        }
+        let inner = Arc::downgrade(&self.inner);
+        tokio::spawn(async move {
+            for pause in AGAIN {
+                tokio::time::sleep(pause).await;
+                let Some(inner) = inner.upgrade() else { return };
+                let addresses = Self { inner };
+                for ip in &fresh {
+                    addresses.announce_again(*ip);
+                }
+            }
+        });
+    }
+
+    fn announced(&self) -> std::sync::MutexGuard<'_, BTreeMap<IpAddr, Link>> {
+        self.inner.announced.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The hardware addresses of this machine.
+fn own_hardware() -> Result<BTreeSet<Hardware>, NetlinkError> {
+    Ok(Link::all()?.into_values().filter_map(|link| link.hardware).collect())
+}
+
+fn remove(netlink: &Netlink, address: &Address) -> Result<(), NetlinkError> {
+    match netlink.remove_address(address) {
+        Err(error) if !error.is_gone() => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Counts what may have taken an address of ours away.
+async fn listen(mut watch: Watch, ticks: watch::Sender<u64>) {
+    loop {
+        match watch.next().await {
+            Ok(news) if news.iter().all(|news| matches!(news, News::RouteGone(_))) => {}
+            Ok(_) => ticks.send_modify(|count| *count += 1),
+            Err(error) => {
+                tracing::warn!(%error, "Cannot hear what happens to the virtual addresses");
+                tokio::time::sleep(AFTER_TROUBLE).await;
+            }
+        }
+    }
+}
+
+/// Takes every address of ours off this machine, and nothing else.
+#[expect(clippy::unused_async, reason = "the commands of a provider are asynchronous")]
+pub async fn cleanup() -> Result<Removed, VipError> {
+    let netlink = Netlink::open()?;
+    let addresses = netlink.addresses()?.into_iter().filter(Address::is_ours).collect::<Vec<_>>();
+    addresses.iter().try_for_each(|address| remove(&netlink, address))?;
+    Ok(Removed { addresses: addresses.into_iter().map(|address| address.ip).collect() })
+}
