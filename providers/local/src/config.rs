@@ -189,7 +189,10 @@ impl DataPlaneDocument {
                     ("announce", self.announce.as_ref().map(line)),
                 ] {
                     if let Some(line) = line {
-                        problems.note(line, format!("dataPlane.{key} is for kind nft; the proxy has its own arguments"));
+                        problems.note(
+                            line,
+                            format!("dataPlane.{key} is for kind nft; the proxy has its own arguments"),
+                        );
                     }
                 }
                 let socket = self.socket.map(|path| DataPlaneChoice::Socket(beside(path.value)));
@@ -197,12 +200,18 @@ impl DataPlaneDocument {
             }
             Kind::Nft => {
                 if let Some(socket) = &self.socket {
-                    problems.note(line(socket), "dataPlane.socket is for kind proxy: the kernel needs no process");
+                    problems.note(
+                        line(socket),
+                        "dataPlane.socket is for kind proxy: the kernel needs no process",
+                    );
                 }
                 let announce = self.announce.as_ref().is_none_or(|announce| announce.value);
                 let addresses = match self.interface {
                     Some(interface) if !announce => {
-                        problems.note(line(&interface), "dataPlane.interface is for addresses that are announced");
+                        problems.note(
+                            line(&interface),
+                            "dataPlane.interface is for addresses that are announced",
+                        );
                         AddressChoice::Routed
                     }
                     Some(interface) => AddressChoice::Interface(interface.value),

@@ -103,7 +103,9 @@ impl LoadBalancers for Balancers {
         ];
         // Where nodes know the virtual address, no port of theirs is needed.
         let unmodified = (self.plane.forwarding() == Forwarding::Kernel).then_some(Feature::NoNodePorts);
-        Description::supporting(features.into_iter().chain(unmodified)).owning(self.classes.clone()).reading(ANNOTATIONS)
+        Description::supporting(features.into_iter().chain(unmodified))
+            .owning(self.classes.clone())
+            .reading(ANNOTATIONS)
     }
 
     /// The data plane knows balancers by the UID of their Service.

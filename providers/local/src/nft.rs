@@ -8,24 +8,25 @@
 //! intent and `usable`, the choice among the backends that `checks` asks; `plan` is the way there from what `read` finds; `tables`
 //! and `conntrack` have the effects; [`Nft`] holds it together; `watch` repairs.
 
-use std::collections::BTreeSet;
-use std::net::IpAddr;
+use std::collections::{BTreeSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex as BlockingMutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use cloud_provider::context::{EventSink, Leadership, Metrics, Shutdown};
-use cloud_provider::{Context, Permit};
+use cloud_provider::context::{EventSink, Leadership, Metrics, ServiceReader, Shutdown};
+use cloud_provider::{ClusterIdentity, Context, Permit};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::{info, warn};
 
-use crate::config::KernelChoice;
+use crate::config::{AddressChoice, KernelChoice};
 use crate::intent::{Delivery, Held, Intent, Protocol, ProxyProtocol, Status, Store, StoreError};
+use crate::netlink::{NetlinkError, TableWatch};
 use crate::plane::{DataPlane, Forwarding, PlaneError};
 use crate::proxy::FeedError;
+use crate::vip::VipError;
 
 mod checks;
 mod conntrack;
@@ -33,6 +34,7 @@ mod kernel;
 mod listener;
 mod metrics;
 mod networks;
+mod place;
 mod plan;
 mod program;
 mod read;
@@ -41,6 +43,7 @@ mod ruleset;
 mod share;
 mod status;
 mod tables;
+mod take_over;
 mod traffic;
 mod unmodified;
 mod usable;
@@ -61,46 +64,76 @@ const FIRST_LOOK: Duration = Duration::from_millis(1500);
 /// How long a change waits for the first answers of backends that are new.
 const NEXT_LOOK: Duration = Duration::from_millis(150);
 
+/// How many of the processes that changed tables for us are remembered.
+const WRITERS: usize = 64;
+
 /// What the plane is told when it is opened.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The file that keeps the last intent; without one it ends with the process.
     pub state: Option<PathBuf>,
+    /// Where the virtual addresses are put and announced.
+    pub addresses: AddressChoice,
     /// How often the kernel is asked whether it still has what it was told.
     pub scan: Duration,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { state: None, scan: SCAN }
+        Self { state: None, addresses: AddressChoice::Found, scan: SCAN }
     }
 }
 
 impl Options {
     /// What a config asks for.
     pub fn of(choice: &KernelChoice) -> Self {
-        Self { state: Some(choice.state.clone()), ..Self::default() }
+        Self { state: Some(choice.state.clone()), addresses: choice.addresses.clone(), ..Self::default() }
+    }
+}
+
+/// Why the data plane cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum NftError {
+    /// The kept intent cannot be read.
+    #[error("taking up the kept intent")]
+    State(#[from] StoreError),
+    /// The kernel does not talk to this process.
+    #[error(
+        "opening the kernel's tables and addresses: the data plane nft needs root, or the capabilities NET_ADMIN and NET_RAW"
+    )]
+    Kernel(#[from] VipError),
+}
+
+impl From<NetlinkError> for NftError {
+    fn from(error: NetlinkError) -> Self {
+        Self::Kernel(error.into())
     }
 }
 
 /// The data plane in the kernel.
 pub struct Nft {
     inner: Arc<Inner>,
-    /// Ends with this value.
-    _watching: AbortOnDropHandle<()>,
+    /// End with this value.
+    _watching: Vec<AbortOnDropHandle<()>>,
 }
 
 struct Inner {
     held: Held,
     checks: Checks,
+    /// Where virtual addresses are put; `None` where others lead them here.
+    addresses: Option<place::Place>,
+    cluster: ClusterIdentity,
+    services: Arc<dyn ServiceReader>,
     leadership: Arc<dyn Leadership>,
     shutdown: Arc<dyn Shutdown>,
     events: Arc<dyn EventSink>,
     metrics: Arc<dyn Metrics>,
     /// Held over a whole change.
     state: Mutex<State>,
-    /// What the last change of the tables ended with, for the status.
+    /// What the last change ended with, for the status.
     failure: BlockingMutex<Option<String>>,
+    /// The processes that changed tables for us a moment ago: their news are none.
+    writers: BlockingMutex<VecDeque<u32>>,
 }
 
 struct State {
@@ -112,34 +145,50 @@ struct State {
     traffic: Traffic,
     /// Connections that may go on for a while.
     drains: Vec<Drain>,
+    /// How often the kernel was told.
+    syncs: u64,
 }
 
 impl Nft {
     /// Takes up what the last process had. Changes nothing: the kernel is touched by a change that was let through, and by
     /// repairs while this process leads.
-    pub async fn open(options: Options, context: &Context) -> Result<Self, StoreError> {
+    pub async fn open(options: Options, context: &Context) -> Result<Self, NftError> {
         let held = match options.state {
             Some(path) => Held::take_up(Store::at(path))?,
             None => Held::default(),
         };
+        let addresses = match &options.addresses {
+            AddressChoice::Found => Some(place::Place::open(None).await?),
+            AddressChoice::Interface(name) => Some(place::Place::open(Some(name)).await?),
+            AddressChoice::Routed => None,
+        };
+        let tables = TableWatch::open(ruleset::TABLE)?;
         let state = State {
             intent: held.now().await,
             kernel: None,
             traffic: Traffic::default(),
             drains: Vec::new(),
+            syncs: 0,
         };
         let inner = Arc::new(Inner {
             held,
             checks: Checks::none(),
+            addresses,
+            cluster: context.cluster.clone(),
+            services: Arc::clone(&context.services),
             leadership: Arc::clone(&context.leadership),
             shutdown: Arc::clone(&context.shutdown),
             events: Arc::clone(&context.events),
             metrics: Arc::clone(&context.metrics),
             state: Mutex::new(state),
             failure: BlockingMutex::default(),
+            writers: BlockingMutex::default(),
         });
-        let watching = tokio::spawn(watch::run(Arc::clone(&inner), options.scan));
-        Ok(Self { inner, _watching: AbortOnDropHandle::new(watching) })
+        let mut watching = vec![tokio::spawn(watch::run(Arc::clone(&inner), tables, options.scan))];
+        if let Some(place) = &inner.addresses {
+            watching.push(tokio::spawn(place.clone().hand_over(Arc::clone(&inner.leadership))));
+        }
+        Ok(Self { inner, _watching: watching.into_iter().map(AbortOnDropHandle::new).collect() })
     }
 }
 
@@ -196,26 +245,31 @@ impl Inner {
         let outcome = self.sync(state).await;
         let why = outcome.as_ref().err().map(|error| told(error));
         if let Some(why) = &why {
-            warn!(why, "the tables could not be changed; it is tried again");
+            warn!(why, "the kernel could not be told; it is tried again");
         }
         *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = why;
     }
 
-    async fn sync(&self, state: &mut State) -> Result<(), ProgramError> {
+    async fn sync(&self, state: &mut State) -> Result<(), SyncError> {
+        state.syncs += 1;
         self.checks.follow(&state.intent);
         let patience = if state.kernel.is_none() { FIRST_LOOK } else { NEXT_LOOK };
         self.checks.first_answers(patience).await;
         let choices = self.choices(&state.intent);
-        let wanted = self.wanted(&state.intent, &choices);
+        let wanted = self.wanted(&state.intent, &choices)?;
         // Not known again until the change is made.
         let now = match state.kernel.take() {
             Some(known) => known,
             None => tables::read().await?,
         };
-        if tables::change(&now, &wanted).await? {
+        if tables::change(&now, &wanted, |number| self.writes(number)).await? {
             info!(revision = state.intent.revision, "the tables were changed");
         }
         state.kernel = Some(wanted);
+        // After the rules, so that nobody finds an address where nothing is served yet.
+        if let Some(place) = &self.addresses {
+            place.hold(&state.intent).await?;
+        }
         self.let_answers_in(&state.intent);
         let traffic = Traffic::of(&state.intent, &choices);
         let before = std::mem::replace(&mut state.traffic, traffic);
@@ -228,26 +282,44 @@ impl Inner {
     }
 
     /// Ends the connections whose time is over.
-    async fn end_drained(&self, state: &mut State) -> Result<(), ProgramError> {
+    async fn end_drained(&self, state: &mut State) {
         let now = Instant::now();
         let (over, left) = state.drains.drain(..).partition(|drain| drain.due <= now);
         state.drains = left;
         let over: Vec<Drain> = over;
         let flows = state.traffic.still_left(&over);
-        conntrack::end(&flows).await
+        if let Err(error) = conntrack::end(&flows).await {
+            warn!(why = told(&error), "cannot end connections whose time is over");
+        }
     }
 
     fn choices(&self, intent: &Intent) -> Choices {
         Choices::make(intent, |balancer, key, backend| self.checks.health(&balancer.settings, key, backend))
     }
 
-    fn wanted(&self, intent: &Intent, choices: &Choices) -> Ruleset {
+    fn wanted(&self, intent: &Intent, choices: &Choices) -> Result<Ruleset, SyncError> {
         let networks = networks::read().unwrap_or_else(|error| {
             warn!(%error, "cannot read which networks are near: clients there may lose answers");
-            Vec::new()
+            networks::Networks::new()
         });
-        let guarded: BTreeSet<IpAddr> = BTreeSet::new();
-        render(&Scene { intent, choices, networks: &networks, guarded: &guarded })
+        let guarded = match &self.addresses {
+            Some(place) => place.own(intent)?,
+            None => BTreeSet::new(),
+        };
+        Ok(render(&Scene { intent, choices, networks: &networks, guarded: &guarded }))
+    }
+
+    /// Notes a process that changes tables for us.
+    fn writes(&self, number: u32) {
+        let mut writers = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
+        if writers.len() == WRITERS {
+            writers.pop_front();
+        }
+        writers.push_back(number);
+    }
+
+    fn wrote(&self, number: u32) -> bool {
+        self.writers.lock().unwrap_or_else(PoisonError::into_inner).contains(&number)
     }
 
     fn let_answers_in(&self, intent: &Intent) {
@@ -264,6 +336,15 @@ impl Inner {
     }
 }
 
+/// Why the kernel is not as it should be.
+#[derive(Debug, thiserror::Error)]
+enum SyncError {
+    #[error("changing the tables")]
+    Tables(#[from] ProgramError),
+    #[error("putting virtual addresses on this machine")]
+    Addresses(#[from] VipError),
+}
+
 /// An error and its causes.
 fn told(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
@@ -275,26 +356,37 @@ fn told(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// Removes our tables, and what the kernel remembers of connections through them.
-pub async fn cleanup() -> Result<Removed, ProgramError> {
-    let found = tables::read().await?;
-    let removed = Removed { tables: found.tables.keys().map(|family| format!("{family} {}", ruleset::TABLE)).collect() };
-    tables::change(&found, &Ruleset::default()).await?;
+/// Our tables in this machine's kernel; none where the program `nft` is not there to have made one.
+pub async fn found() -> Result<Vec<String>, ProgramError> {
+    Ok(names(&known().await?))
+}
+
+/// Removes our tables, and what the kernel remembers of connections through them. Tells which they were.
+pub async fn cleanup() -> Result<Vec<String>, ProgramError> {
+    let found = known().await?;
+    tables::change(&found, &Ruleset::default(), |_| {}).await?;
     let places = traffic::listeners_in(&found);
     if !places.is_empty() {
         conntrack::forget(&places).await?;
     }
-    Ok(removed)
+    Ok(names(&found))
 }
 
-/// What was removed.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Removed {
-    /// The tables.
-    pub tables: Vec<String>,
+async fn known() -> Result<Ruleset, ProgramError> {
+    match tables::read().await {
+        Err(ProgramError::Missing { .. }) => Ok(Ruleset::default()),
+        other => other,
+    }
+}
+
+fn names(ruleset: &Ruleset) -> Vec<String> {
+    ruleset.tables.keys().map(|family| format!("{family} {}", ruleset::TABLE)).collect()
 }
 
 /// Whether a protocol has connections that are worth keeping when a backend leaves.
 fn is_drained(protocol: Protocol) -> bool {
     protocol == Protocol::Tcp
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,7 +12,7 @@ use tracing::info;
 
 use crate::health::{self, AT_ONCE, Patient, Round};
 use crate::intent::status::Health;
-use crate::intent::{Backend, HealthCheck, Intent, PortKey, Probe, Settings};
+use crate::intent::{Backend, HealthCheck, Intent, PortKey, Probe, Protocol, Settings};
 
 /// What is asked, and where.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -33,6 +33,8 @@ pub(super) struct Checks {
 #[derive(Debug)]
 struct Asked {
     subject: Arc<Subject>,
+    /// Never changes: another check is another question. It ends the asking when it is dropped.
+    _settings: watch::Sender<Arc<Settings>>,
     _asking: AbortOnDropHandle<()>,
 }
 
@@ -82,14 +84,14 @@ impl Checks {
             news: self.news.clone(),
         });
         let settings = Settings { health_check: question.check.clone(), ..Settings::default() };
-        // Settings that never change: another check is another question.
+        let settings = watch::Sender::new(Arc::new(settings));
         let round = Round {
-            settings: watch::Sender::new(Arc::new(settings)).subscribe(),
+            settings: settings.subscribe(),
             end: CancellationToken::new(),
             questions: Arc::clone(&self.questions),
         };
-        let asking = health::watch(Arc::clone(&subject), crate::intent::Protocol::Tcp, round);
-        Asked { subject, _asking: AbortOnDropHandle::new(tokio::spawn(asking)) }
+        let asking = health::watch(Arc::clone(&subject), Protocol::Tcp, round);
+        Asked { subject, _settings: settings, _asking: AbortOnDropHandle::new(tokio::spawn(asking)) }
     }
 
     /// What is known of a backend.
@@ -101,9 +103,8 @@ impl Checks {
     /// Waits until every question was answered once, but no longer than this.
     pub(super) async fn first_answers(&self, limit: Duration) {
         let mut news = self.news();
-        let all = news.wait_for(|_| {
-            self.lock().values().all(|asked| asked.subject.health() != Health::Unknown)
-        });
+        let all =
+            news.wait_for(|_| self.lock().values().all(|asked| asked.subject.health() != Health::Unknown));
         // Those who did not answer by then are not known.
         let _ = tokio::time::timeout(limit, all).await;
     }
@@ -135,8 +136,10 @@ impl Patient for Subject {
     }
 
     fn judge(&self, health: Health) {
-        let before =
-            std::mem::replace(&mut *self.health.lock().unwrap_or_else(PoisonError::into_inner), health.clone());
+        let before = std::mem::replace(
+            &mut *self.health.lock().unwrap_or_else(PoisonError::into_inner),
+            health.clone(),
+        );
         if std::mem::discriminant(&before) != std::mem::discriminant(&health) {
             info!(place = %self.place, ?health, "health changed");
             self.news.send_modify(|count| *count += 1);

@@ -51,7 +51,7 @@ pub(super) async fn end(flows: &[Flow]) -> Result<(), ProgramError> {
 
 async fn list(protocol: Protocol, side: Side) -> Result<BTreeSet<Flow>, ProgramError> {
     let arguments = ["-L", "-p", word(protocol), "-f", family(side)];
-    let text = CONNTRACK.run(arguments, "").await?;
+    let text = CONNTRACK.run(arguments).await?;
     Ok(String::from_utf8_lossy(&text).lines().filter_map(|line| parse(line, protocol)).collect())
 }
 
@@ -72,7 +72,7 @@ async fn remove(flow: &Flow) -> Result<(), ProgramError> {
         "--reply-port-src".to_owned(),
         by.port().to_string(),
     ];
-    match CONNTRACK.run(arguments, "").await {
+    match CONNTRACK.run(arguments).await {
         // They ended of themselves meanwhile.
         Err(ProgramError::Refused { why, .. }) if why.contains("0 flow entries") => Ok(()),
         other => other.map(drop),
@@ -83,7 +83,10 @@ async fn remove(flow: &Flow) -> Result<(), ProgramError> {
 /// and as it is answered.
 fn parse(line: &str, protocol: Protocol) -> Option<Flow> {
     let all = |name: &str| {
-        line.split_whitespace().filter_map(|field| field.strip_prefix(name)).map(str::to_owned).collect::<Vec<_>>()
+        line.split_whitespace()
+            .filter_map(|field| field.strip_prefix(name))
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
     };
     let (from, to) = (all("src="), all("dst="));
     let (from_ports, to_ports) = (all("sport="), all("dport="));
@@ -115,7 +118,10 @@ mod tests {
     fn a_line_tells_where_a_connection_was_made_to_and_who_answers() {
         let flow = parse(LINE, Protocol::Udp).unwrap();
         assert_eq!(flow, Flow { to: place(53), by: "10.77.0.10:30053".parse().unwrap() });
-        assert_eq!(parse("conntrack v1.4.7 (conntrack-tools): 1 flow entries have been shown.", Protocol::Udp), None);
+        assert_eq!(
+            parse("conntrack v1.4.7 (conntrack-tools): 1 flow entries have been shown.", Protocol::Udp),
+            None
+        );
     }
 
     #[test]
@@ -127,7 +133,11 @@ mod tests {
         };
         assert!(astray(&flows, &allowed(53, &["10.77.0.10:30053"])).is_empty());
         assert_eq!(astray(&flows, &allowed(53, &["10.77.0.11:30053"])), [flow]);
-        assert_eq!(astray(&flows, &allowed(53, &["10.77.0.10:30054"])), [flow], "another port is another backend");
+        assert_eq!(
+            astray(&flows, &allowed(53, &["10.77.0.10:30054"])),
+            [flow],
+            "another port is another backend"
+        );
         assert_eq!(astray(&flows, &allowed(53, &[])), [flow], "nothing is served there any more");
         assert!(astray(&flows, &allowed(54, &[])).is_empty(), "that is not ours");
     }

@@ -190,6 +190,19 @@ pub(super) fn label(uid: &str) -> String {
     if plain { uid.to_owned() } else { format!("{:016x}", digest(uid)) }
 }
 
+/// The balancer's name in the name of one of its chains: `b-<label>-tcp-80-4`, `g-<label>-4`, `u-<label>-tcp-80`.
+pub(super) fn label_in(chain: &str) -> Option<&str> {
+    let (kind, rest) = chain.split_once('-')?;
+    let parts = match kind {
+        "b" => 3,
+        "u" => 2,
+        "g" => 1,
+        _ => return None,
+    };
+    let end = rest.rmatch_indices('-').nth(parts - 1)?.0;
+    rest.get(..end)
+}
+
 impl Side {
     /// The family of an address.
     pub(super) fn of(address: IpAddr) -> Self {

@@ -7,7 +7,6 @@ use tracing::debug;
 
 use super::read::Count;
 use super::{Inner, listener, tables};
-use crate::intent::Intent;
 
 const LABELS: &[&str] = &["namespace", "service"];
 
@@ -43,7 +42,8 @@ pub(super) struct Counted(BTreeMap<String, Count>);
 
 impl Counted {
     /// Tells what was counted since the last time.
-    pub(super) async fn tell(&mut self, inner: &Inner, intent: &Intent) {
+    pub(super) async fn tell(&mut self, inner: &Inner) {
+        let intent = inner.held.now().await;
         if intent.balancers.is_empty() {
             return;
         }
@@ -54,7 +54,11 @@ impl Counted {
         for (uid, balancer) in &intent.balancers {
             let labels = [balancer.namespace.as_str(), balancer.name.as_str()];
             let since = |what: &str| self.since(&counters, &listener::counter(what, uid));
-            let add = |family, by: u64| if by > 0 { inner.metrics.add(family, &labels, by) };
+            let add = |family, by: u64| {
+                if by > 0 {
+                    inner.metrics.add(family, &labels, by)
+                }
+            };
             add(&ACCEPTED, since("accepted").packets);
             add(&RECEIVED, since("in").bytes);
             add(&SENT, since("out").bytes);

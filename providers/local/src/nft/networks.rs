@@ -1,5 +1,6 @@
-//! The networks that this machine has a leg in: clients there are answered past it.
+//! The networks that this machine has a leg in: a backend answers clients of its own network past this machine.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -11,14 +12,24 @@ const THROUGH_A_GATEWAY: u32 = 0x2;
 const FOUR: &str = "/proc/thread-self/net/route";
 const SIX: &str = "/proc/thread-self/net/ipv6_route";
 
+/// The networks at each interface.
+pub(super) type Networks = BTreeMap<String, Vec<IpNet>>;
+
 /// Reads them from the routes of the kernel.
-pub(super) fn read() -> io::Result<Vec<IpNet>> {
-    let mut networks: Vec<IpNet> = std::fs::read_to_string(FOUR)?.lines().filter_map(four).collect();
+pub(super) fn read() -> io::Result<Networks> {
+    let mut networks = Networks::new();
+    let mut add = |interface: &str, network| networks.entry(interface.to_owned()).or_default().push(network);
+    for line in std::fs::read_to_string(FOUR)?.lines() {
+        if let (Some(network), Some(interface)) = (four(line), line.split_whitespace().next()) {
+            add(interface, network);
+        }
+    }
     // A machine may be without IPv6.
-    let six = std::fs::read_to_string(SIX).unwrap_or_default();
-    networks.extend(six.lines().filter_map(six_of));
-    networks.sort();
-    networks.dedup();
+    for line in std::fs::read_to_string(SIX).unwrap_or_default().lines() {
+        if let (Some(network), Some(interface)) = (six(line), line.split_whitespace().next_back()) {
+            add(interface, network);
+        }
+    }
     Ok(networks)
 }
 
@@ -43,7 +54,7 @@ fn four(line: &str) -> Option<IpNet> {
 }
 
 /// `destination length source length next-hop metric references uses flags device`, all in hexadecimal.
-fn six_of(line: &str) -> Option<IpNet> {
+fn six(line: &str) -> Option<IpNet> {
     let fields: Vec<&str> = line.split_whitespace().collect();
     let destination = Ipv6Addr::from(u128::from_str_radix(fields.first()?, 16).ok()?);
     let length = u8::from_str_radix(fields.get(1)?, 16).ok()?;
@@ -87,8 +98,8 @@ mod tests {
     fn the_same_for_ipv6(#[case] start: &str, #[case] device: &str, #[case] network: Option<&str>) {
         let zero = "0".repeat(32);
         let line = format!("{start} {zero} 00 {zero} 00000100 00000001 00000000 00000001     {device}");
-        assert_eq!(six_of(&line), network.map(|text| text.parse().unwrap()));
+        assert_eq!(six(&line), network.map(|text| text.parse().unwrap()));
         let through = format!("{start} {zero} 00 fd770000000000000000000000000002 0 0 0 3 {device}");
-        assert_eq!(six_of(&through), None);
+        assert_eq!(six(&through), None);
     }
 }

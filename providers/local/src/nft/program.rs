@@ -65,11 +65,20 @@ pub(super) const CONNTRACK: Program = Program { name: "conntrack", package: "con
 const LONGEST_REASON: usize = 600;
 
 impl Program {
-    /// Runs it with this input, and tells what it wrote.
+    /// Runs it, and tells what it wrote.
     pub(super) async fn run<S: AsRef<OsStr>>(
         self,
         arguments: impl IntoIterator<Item = S>,
+    ) -> Result<Vec<u8>, ProgramError> {
+        self.feed(arguments, "", |_| {}).await
+    }
+
+    /// Runs it with this input, says the number of its process as soon as it has one, and tells what it wrote.
+    pub(super) async fn feed<S: AsRef<OsStr>>(
+        self,
+        arguments: impl IntoIterator<Item = S>,
         input: &str,
+        started: impl FnOnce(u32),
     ) -> Result<Vec<u8>, ProgramError> {
         let program = self.name;
         let broken = |source| ProgramError::Broken { program, source };
@@ -81,6 +90,9 @@ impl Program {
             .kill_on_drop(false)
             .spawn()
             .map_err(|source| ProgramError::Missing { program, package: self.package, source })?;
+        if let Some(number) = child.id() {
+            started(number);
+        }
         let stdin = child.stdin.take();
         let feed = async {
             if let Some(mut stdin) = stdin

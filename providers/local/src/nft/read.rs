@@ -7,10 +7,22 @@ use serde_json::Value;
 
 use super::ruleset::{Declaration, Family, Hook, Rule, Ruleset, Set, TABLE, Table};
 
-/// The answer of `nft`: a list of objects, each under the name of its kind.
+/// The answer of `nft`: a list of objects, each under the name of its kind. What a rule does is left out unread: it is most
+/// of the text, and the comment stands for it.
 #[derive(Debug, Deserialize)]
 pub(super) struct Listing {
-    nftables: Vec<BTreeMap<String, Value>>,
+    nftables: Vec<Item>,
+}
+
+/// One object. Whatever else may be in a table is not from us.
+#[derive(Debug, Deserialize)]
+struct Item {
+    table: Option<Object>,
+    chain: Option<Object>,
+    rule: Option<Object>,
+    set: Option<Object>,
+    map: Option<Object>,
+    counter: Option<Object>,
 }
 
 /// What all objects have, and what some have.
@@ -54,58 +66,63 @@ impl Listing {
     }
 
     /// Adds the tables of this listing.
-    pub(super) fn add_to(self, ruleset: &mut Ruleset) -> Result<(), serde_json::Error> {
-        for (kind, value) in self.nftables.into_iter().flatten() {
-            if kind == "metainfo" {
-                continue;
+    pub(super) fn add_to(self, ruleset: &mut Ruleset) {
+        let family =
+            |object: &Object| Family::ALL.into_iter().find(|family| family.to_string() == object.family);
+        for item in self.nftables {
+            if let Some(table) = item.table.filter(|table| table.name == TABLE)
+                && let Some(family) = family(&table)
+            {
+                ruleset.tables.entry(family).or_default();
             }
-            let object: Object = serde_json::from_value(value)?;
-            let Some(family) = Family::ALL.into_iter().find(|family| family.to_string() == object.family)
-            else {
-                continue;
-            };
-            let (table, is_table) =
-                if kind == "table" { (&object.name, true) } else { (&object.table, false) };
-            if table != TABLE {
-                continue;
-            }
-            let table = ruleset.tables.entry(family).or_default();
-            if !is_table {
-                add(table, &kind, object);
+            let parts = [
+                (Kind::Chain, item.chain),
+                (Kind::Rule, item.rule),
+                (Kind::Set("set"), item.set),
+                (Kind::Set("map"), item.map),
+                (Kind::Counter, item.counter),
+            ];
+            for (kind, object) in parts {
+                let Some(object) = object.filter(|object| object.table == TABLE) else { continue };
+                if let Some(family) = family(&object) {
+                    add(ruleset.tables.entry(family).or_default(), kind, object);
+                }
             }
         }
-        Ok(())
     }
 
     /// The counters in this listing, by name.
-    pub(super) fn counters(self) -> Result<BTreeMap<String, Count>, serde_json::Error> {
-        let mut counters = BTreeMap::new();
-        for (kind, value) in self.nftables.into_iter().flatten() {
-            if kind == "counter" {
-                let object: Object = serde_json::from_value(value)?;
-                counters.insert(object.name, Count { packets: object.packets, bytes: object.bytes });
-            }
-        }
-        Ok(counters)
+    pub(super) fn counters(self) -> BTreeMap<String, Count> {
+        let counters = self.nftables.into_iter().filter_map(|item| item.counter);
+        let count = |object: Object| (object.name, Count { packets: object.packets, bytes: object.bytes });
+        counters.map(count).collect()
     }
 }
 
-fn add(table: &mut Table, kind: &str, object: Object) {
+/// What an object is.
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    Chain,
+    Rule,
+    Set(&'static str),
+    Counter,
+}
+
+fn add(table: &mut Table, kind: Kind, object: Object) {
     match kind {
-        "chain" => {
+        Kind::Chain => {
             let kind = object.kind.as_str().unwrap_or_default().to_owned();
             let hook = object.hook.map(|at| Hook { kind, at, priority: object.prio });
             table.chains.entry(object.name).or_default().hook = hook;
         }
-        "rule" => {
+        Kind::Rule => {
             let rule = Rule { text: String::new(), comment: object.comment };
             table.chains.entry(object.chain).or_default().rules.push(rule);
         }
-        "counter" => {
+        Kind::Counter => {
             table.counters.insert(object.name);
         }
-        "set" | "map" => {
-            let word = if kind == "set" { "set" } else { "map" };
+        Kind::Set(word) => {
             let declaration = Declaration { word, text: String::new() };
             let set = if is_dynamic(&object.flags) {
                 Set::Dynamic { declaration }
@@ -115,8 +132,6 @@ fn add(table: &mut Table, kind: &str, object: Object) {
             };
             table.sets.insert(object.name, set);
         }
-        // Whatever else is in our table is not from us, and is found by the rules that are not ours.
-        _ => {}
     }
 }
 

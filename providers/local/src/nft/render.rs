@@ -9,6 +9,7 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 
 use super::listener::{self, Side};
+use super::networks::Networks;
 use super::ruleset::{Chain, Declaration, Family, Hook, Rule, Ruleset, Set, Table};
 use super::unmodified;
 use super::usable::Choices;
@@ -20,8 +21,8 @@ pub(super) struct Scene<'a> {
     pub(super) intent: &'a Intent,
     /// Who takes connections.
     pub(super) choices: &'a Choices,
-    /// The networks that this machine has a leg in. A node answers clients there past this machine.
-    pub(super) networks: &'a [IpNet],
+    /// The networks at each interface. A node answers clients of its own network past this machine.
+    pub(super) networks: &'a Networks,
     /// The addresses that are the balancers' alone: nothing else of this machine answers there.
     pub(super) guarded: &'a BTreeSet<IpAddr>,
 }
@@ -133,10 +134,8 @@ fn frame(scene: &Scene<'_>) -> Table {
             }
             let replaced = format!("{ours} {place} @replaced{side}-{protocol} masquerade");
             exit.push(Rule::new(ALL, replaced));
-            let near: Vec<String> = near(scene.networks, side);
-            if !near.is_empty() {
-                let near = near.join(", ");
-                let kept = format!("{ours} {ip} saddr {{ {near} }} {place} @kept{side}-{protocol} masquerade");
+            for near in near(scene.networks, side) {
+                let kept = format!("{ours} {near} {place} @kept{side}-{protocol} masquerade");
                 exit.push(Rule::new(ALL, kept));
             }
         }
@@ -157,11 +156,17 @@ fn frame(scene: &Scene<'_>) -> Table {
     table
 }
 
-/// The networks of one family, none within another: the kernel refuses overlaps.
-fn near(networks: &[IpNet], side: Side) -> Vec<String> {
-    let of_side: Vec<IpNet> =
-        networks.iter().copied().filter(|network| Side::of(network.addr()) == side).collect();
-    IpNet::aggregate(&of_side).iter().map(ToString::to_string).collect()
+/// The conditions that hold for clients who are on the network that their packets leave to: one for each interface.
+fn near(networks: &Networks, side: Side) -> Vec<String> {
+    let condition = |(interface, networks): (&String, &Vec<IpNet>)| {
+        let of_side: Vec<IpNet> =
+            networks.iter().copied().filter(|network| Side::of(network.addr()) == side).collect();
+        // The kernel refuses sets whose parts overlap.
+        let parts: Vec<String> = IpNet::aggregate(&of_side).iter().map(ToString::to_string).collect();
+        let set = parts.join(", ");
+        (!parts.is_empty()).then(|| format!("oifname \"{interface}\" {} saddr {{ {set} }}", side.word()))
+    };
+    networks.iter().filter_map(condition).collect()
 }
 
 /// A set or map that is filled by us.

@@ -22,8 +22,11 @@ pub(super) enum Shares {
 
 /// Rounds up to this long are laid out turn by turn; in longer ones, chance mixes the backends.
 const LONGEST_ROUND: u32 = 256;
-/// The places that clients are hashed to.
-const SLOTS: u32 = 256;
+/// The places that clients are hashed to, and what the hash begins with.
+///
+/// INVARIANT: with others, every client would move. Without a beginning of ours the kernel takes a random one for each rule.
+pub(super) const SLOTS: u32 = 256;
+pub(super) const SEED: u32 = 0x6e65_7068;
 
 /// The shares of these backends, of which there is one at least. The kernel counts no connections of a backend, so those
 /// who ask for the least loaded one are served in turn.
@@ -35,10 +38,14 @@ pub(super) fn shares(algorithm: Algorithm, side: Side, backends: &[Backend]) -> 
         Algorithm::SourceHash => {
             let places = (0..SLOTS).filter_map(|slot| {
                 let client = IpAddr::from(slot.to_be_bytes());
-                let taken = choose(Algorithm::SourceHash, client, candidates(backends, &mut turns(backends)))?;
+                let taken =
+                    choose(Algorithm::SourceHash, client, candidates(backends, &mut turns(backends)))?;
                 Some((slot.to_string(), taken))
             });
-            Shares::Many { pick: format!("jhash {} saddr mod {SLOTS}", side.word()), places: places.collect() }
+            Shares::Many {
+                pick: format!("jhash {} saddr mod {SLOTS} seed {SEED:#x}", side.word()),
+                places: places.collect(),
+            }
         }
         Algorithm::RoundRobin | Algorithm::LeastConnections => in_turn(backends),
     }

@@ -11,17 +11,13 @@ pub(super) fn of(intent: &Intent, checks: &Checks, failure: Option<&str>) -> Sta
     let balancers = intent.balancers.iter();
     Status {
         revision: intent.revision,
-        balancers: balancers
-            .map(|(uid, balancer)| (uid.clone(), one(balancer, checks, failure)))
-            .collect(),
+        balancers: balancers.map(|(uid, balancer)| (uid.clone(), one(balancer, checks, failure))).collect(),
     }
 }
 
 fn one(balancer: &Balancer, checks: &Checks, failure: Option<&str>) -> BalancerStatus {
-    let listeners = balancer.listeners().map(|listener| ListenerStatus {
-        listener,
-        failure: failure.map(str::to_owned),
-    });
+    let listeners =
+        balancer.listeners().map(|listener| ListenerStatus { listener, failure: failure.map(str::to_owned) });
     let backends = balancer.ports.iter().flat_map(|(key, port)| {
         port.backends.iter().map(|backend| BackendStatus {
             port: *key,

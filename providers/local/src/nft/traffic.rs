@@ -89,9 +89,8 @@ impl Traffic {
 
     /// Of these, the ones whose backend did not come back.
     pub(super) fn still_left(&self, drains: &[Drain]) -> Vec<Flow> {
-        let is_left = |flow: &Flow| {
-            self.places.get(&flow.to).is_none_or(|place| !place.all.contains(&flow.by))
-        };
+        let is_left =
+            |flow: &Flow| self.places.get(&flow.to).is_none_or(|place| !place.all.contains(&flow.by));
         drains.iter().map(|drain| drain.flow).filter(is_left).collect()
     }
 }

@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use super::listener::{BalancerSide, Side, outside};
 use super::render::{filled, word};
 use super::ruleset::{Chain, Hook, Rule, Table};
-use super::share::{Shares, shares};
+use super::share::{SEED, SLOTS, Shares, shares};
 use crate::intent::{Affinity, Algorithm, Backend, PortKey};
 
 /// Before connections are tracked, so that nothing of these packets is remembered.
@@ -76,10 +76,9 @@ fn next_hop(of: &BalancerSide<'_>, chosen: &[Backend]) -> String {
             let keeps_client = of.balancer.settings.affinity != Affinity::None
                 || of.balancer.settings.algorithm == Algorithm::SourceHash;
             let client = if keeps_client { format!("{ip} saddr") } else { format!("{ip} saddr . th sport") };
-            let slots = places.len();
             let places: Vec<String> =
                 places.iter().map(|(place, socket)| format!("{place} : {}", socket.ip())).collect();
-            format!("jhash {client} mod {slots} map {{ {} }}", places.join(", "))
+            format!("jhash {client} mod {SLOTS} seed {SEED:#x} map {{ {} }}", places.join(", "))
         }
     }
 }

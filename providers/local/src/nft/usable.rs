@@ -12,10 +12,7 @@ pub(super) struct Choices(BTreeMap<Uid, BTreeMap<PortKey, Vec<Backend>>>);
 
 impl Choices {
     /// Chooses, given what is known of each backend.
-    pub(super) fn make(
-        intent: &Intent,
-        health: impl Fn(&Balancer, PortKey, &Backend) -> Health,
-    ) -> Self {
+    pub(super) fn make(intent: &Intent, health: impl Fn(&Balancer, PortKey, &Backend) -> Health) -> Self {
         let of_port = |balancer: &Balancer, key: PortKey, port: &Port| {
             let known = |backend: &&Backend| health(balancer, key, backend);
             [Side::V4, Side::V6]
@@ -51,11 +48,7 @@ impl Choices {
 
 /// A wrong check must not take down a Service that works: if nobody is known to be good, those are tried of whom nothing
 /// is known, and else all. A node without a pod drops what comes under the policy Local, so there only a good answer counts.
-fn choose(
-    there: &[&Backend],
-    health: impl Fn(&&Backend) -> Health,
-    policy: TrafficPolicy,
-) -> Vec<Backend> {
+fn choose(there: &[&Backend], health: impl Fn(&&Backend) -> Health, policy: TrafficPolicy) -> Vec<Backend> {
     let with = |wanted: fn(&Health) -> bool| -> Vec<Backend> {
         there.iter().filter(|backend| wanted(&health(backend))).map(|backend| (*backend).clone()).collect()
     };

@@ -8,11 +8,11 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
+use super::Shared;
 use super::backend::{Asked, Backend};
 use super::group::Group;
 use super::listen::Listening;
 use super::scope::{Names, Scope};
-use super::Shared;
 use crate::health;
 use crate::intent::status::{BackendStatus, BalancerStatus};
 use crate::intent::{self, Delivery, Listener, PortKey, Protocol, Settings};

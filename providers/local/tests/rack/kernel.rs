@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cloud_provider::{Change, Context, Error};
+use provider_local::config::AddressChoice;
 use provider_local::intent::status::Health;
 use provider_local::intent::{Balancer, Intent, PortKey, Settings};
 use provider_local::nft::{Nft, Options};
@@ -29,18 +30,26 @@ pub(crate) struct Scene {
     pub(crate) metrics: Arc<Measurements>,
     _servers: Vec<Server>,
     folder: TempDir,
+    addresses: AddressChoice,
     pub(crate) world: World,
 }
 
 impl Scene {
-    /// Builds it; `None`, with a notice, where that is not possible.
+    /// Builds it with the virtual addresses where the rack has them; `None`, with a notice, where that is not possible.
     pub(crate) async fn build() -> Option<Self> {
+        Self::build_with(AddressChoice::Routed).await
+    }
+
+    /// Builds it with the virtual addresses there.
+    pub(crate) async fn build_with(addresses: AddressChoice) -> Option<Self> {
         let world = World::build().await?;
         for program in ["nft --version", "conntrack --version"] {
             if world.balancer.program(program).is_err() {
                 let _ = std::io::Write::write_fmt(
                     &mut std::io::stderr(),
-                    format_args!("NOTICE: a test of the data plane nft was SKIPPED: install the packages nftables and conntrack\n"),
+                    format_args!(
+                        "NOTICE: a test of the data plane nft was SKIPPED: install the packages nftables and conntrack\n"
+                    ),
                 );
                 return None;
             }
@@ -66,6 +75,7 @@ impl Scene {
             metrics: Arc::default(),
             _servers: servers,
             folder: tempfile::tempdir().unwrap(),
+            addresses,
             world,
         };
         scene.restart(true).await;
@@ -82,7 +92,7 @@ impl Scene {
         context.metrics = Arc::clone(&self.metrics) as _;
         context.shutdown = Arc::new(Ending::default());
         let state = Some(self.folder.path().join("intent.json"));
-        let options = Options { state, scan: Duration::from_millis(200) };
+        let options = Options { state, addresses: self.addresses.clone(), scan: Duration::from_secs(1) };
         let plane = self.world.balancer.run(async move { Nft::open(options, &context).await.unwrap() }).await;
         self.plane = Some(Arc::new(plane));
     }
@@ -112,8 +122,12 @@ impl Scene {
         let applied: Result<u64, Error> = self.world.balancer.run(apply).await;
         applied.unwrap();
         let status = self.plane().status().await.unwrap();
-        let closed: Vec<_> =
-            status.balancers.values().flat_map(|one| &one.listeners).filter_map(|one| one.failure.as_ref()).collect();
+        let closed: Vec<_> = status
+            .balancers
+            .values()
+            .flat_map(|one| &one.listeners)
+            .filter_map(|one| one.failure.as_ref())
+            .collect();
         assert!(closed.is_empty(), "{:?}", closed.first());
     }
 
@@ -121,7 +135,11 @@ impl Scene {
         self.ask_from(to, None).await
     }
 
-    pub(crate) async fn ask_from(&self, to: SocketAddr, from: Option<IpAddr>) -> std::io::Result<Introduction> {
+    pub(crate) async fn ask_from(
+        &self,
+        to: SocketAddr,
+        from: Option<IpAddr>,
+    ) -> std::io::Result<Introduction> {
         self.world.client.run(ask_from(to, from)).await
     }
 

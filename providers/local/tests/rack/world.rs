@@ -6,7 +6,11 @@
 //!
 //! The same with `fd00:88::` and `fd00:77::`. The balancer is everybody's gateway and has the virtual addresses.
 
-#![allow(dead_code, clippy::unwrap_used, reason = "what sets a test up stops it where it stands; several targets share it")]
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    reason = "what sets a test up stops it where it stands; several targets share it"
+)]
 
 use std::fs;
 use std::io::Write as _;
