@@ -80,7 +80,7 @@ impl Netlink {
 
     /// All addresses of all interfaces.
     pub fn addresses(&self) -> Result<Vec<Address>, NetlinkError> {
-        let found = self.turn(|socket| socket.dump(address::all()));
+        let found = self.turn(|socket| socket.dump(&address::all()));
         let found = found.map_err(|error| NetlinkError::new("listing the addresses", error))?;
         Ok(found.into_iter().filter_map(address::read).collect())
     }
@@ -102,7 +102,7 @@ impl Netlink {
     pub fn routes(&self) -> Result<Vec<Route>, NetlinkError> {
         let mut routes = Vec::new();
         for request in route::ours() {
-            let found = self.turn(|socket| socket.dump(request));
+            let found = self.turn(|socket| socket.dump(&request));
             let found = found.map_err(|error| NetlinkError::new("listing the routes", error))?;
             // A kernel that does not know the filter sends all of them.
             routes.extend(found.into_iter().filter_map(route::read));

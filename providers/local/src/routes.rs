@@ -14,6 +14,7 @@ use cloud_provider::context::{EventSink, EventType, NodeReader, Subject};
 use cloud_provider::well_known::address_types::INTERNAL_IP;
 use cloud_provider::{Change, Changes, Cloud, ClusterIdentity, Context, Error, Proof, Route, Routes};
 use ipnet::IpNet;
+use k8s_openapi::api::core::v1::NodeAddress;
 
 use crate::netlink;
 
@@ -22,6 +23,7 @@ pub mod table;
 mod tag;
 
 pub use table::{Kernel, Table};
+pub use tag::metric;
 
 /// The kind of our objects, in plans and logs.
 const KIND: &str = "route";
@@ -58,9 +60,9 @@ impl NodeRoutes {
     }
 
     async fn ours(&self, cluster: &ClusterIdentity) -> Result<Vec<netlink::Route>, Error> {
-        let tag = tag::of(cluster);
+        let metric = metric(cluster);
         let routes = self.table.list().await.map_err(|error| error.during("listing the routes"))?;
-        Ok(routes.into_iter().filter(|route| route.metric == tag).collect())
+        Ok(routes.into_iter().filter(|route| route.metric == metric).collect())
     }
 
     /// Which Node has which address.
@@ -73,6 +75,13 @@ impl NodeRoutes {
             }
         }
         names
+    }
+
+    /// The addresses of the Node that a route is to lead to: those that it tells, else those of the Node by its name.
+    fn addresses_of(&self, route: &Route) -> Vec<NodeAddress> {
+        let told = route.target_addresses.clone().filter(|told| !told.is_empty());
+        let node = || self.nodes.get(route.target_node.as_deref()?);
+        told.or_else(|| node()?.status.as_ref()?.addresses.clone()).unwrap_or_default()
     }
 
     /// Makes a route, in place of one of ours that leads elsewhere.
@@ -127,14 +136,14 @@ impl Routes for NodeRoutes {
         route: &Route,
         changes: &Changes,
     ) -> Result<(), Error> {
-        let gateway = next_hop(route)?;
+        let gateway = next_hop(route, &self.addresses_of(route))?;
         let own = self.table.own_addresses().await.map_err(|error| error.during("listing the addresses"))?;
         if own.contains(&gateway) {
             // The node is this machine, which has its own pods' network at hand.
             return Ok(());
         }
         let kind = netlink::Kind::Via(gateway);
-        let wanted = netlink::Route { destination: route.destination, kind, metric: tag::of(cluster) };
+        let wanted = netlink::Route { destination: route.destination, kind, metric: metric(cluster) };
         let ours = self.ours(cluster).await?;
         let found = ours.iter().find(|found| found.destination == wanted.destination);
         let node = route.target_node.clone().unwrap_or_default();
@@ -178,13 +187,10 @@ impl Routes for NodeRoutes {
 
 /// The cluster is in the metric; without an identity there is none to compare, and our own number must do.
 fn prove(cluster: &ClusterIdentity, found: &netlink::Route) -> Result<Proof, Error> {
-    match cluster.id() {
-        Some(id) => Proof::by_cluster_tag(cluster, Some(id.as_str())),
-        None => {
-            let route = Route::new(found.destination);
-            Proof::by_route_rule(&[found.destination], &route, true, |_| false)
-        }
+    if let Some(id) = cluster.id() {
+        return Proof::by_cluster_tag(cluster, Some(id.as_str()));
     }
+    Proof::by_route_rule(&[found.destination], &Route::new(found.destination), true, |_| false)
 }
 
 /// A route of the table in the contract's words.
@@ -198,14 +204,11 @@ fn told(found: &netlink::Route, names: &BTreeMap<IpAddr, String>) -> Route {
 }
 
 /// The node's address in the family of the route: an internal one before any other.
-fn next_hop(route: &Route) -> Result<IpAddr, Error> {
+fn next_hop(route: &Route, addresses: &[NodeAddress]) -> Result<IpAddr, Error> {
     let is_ipv4 = route.destination.addr().is_ipv4();
-    let addresses = route.target_addresses.iter().flatten();
-    let fitting: Vec<_> = addresses
-        .filter_map(|address| Some((address.type_ == INTERNAL_IP, address.address.parse::<IpAddr>().ok()?)))
-        .filter(|(_, ip)| ip.is_ipv4() == is_ipv4)
-        .collect();
-    let best = fitting.iter().find(|(internal, _)| *internal).or(fitting.first());
+    let parsed = addresses.iter().filter_map(|one| Some((one, one.address.parse::<IpAddr>().ok()?)));
+    let fitting: Vec<_> = parsed.filter(|(_, ip)| ip.is_ipv4() == is_ipv4).collect();
+    let best = fitting.iter().find(|(one, _)| one.type_ == INTERNAL_IP).or(fitting.first());
     best.map(|(_, ip)| *ip).ok_or_else(|| {
         let node = route.target_node.as_deref().unwrap_or_default();
         let family = if is_ipv4 { "IPv4" } else { "IPv6" };

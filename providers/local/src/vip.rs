@@ -3,13 +3,13 @@
 //!
 //! The kernel is the only memory. An address of ours carries our mark there ([`crate::netlink::PROTOCOL`]), so that a
 //! manager that starts finds what the one before it left, and nobody else's address is ever touched. `plan` decides what
-//! to put and to take, [`announce`] tells the neighbours, [`hear`] listens to the other balancer machines, and
-//! [`hand_over`] decides which of them gives way.
+//! to put and to take, [`announce`] tells the neighbours, [`hear`] listens to the other balancer machines, [`hand_over`]
+//! decides which of them gives way, and `relay` keeps connections that were open through the former one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -22,8 +22,11 @@ pub mod hand_over;
 pub mod hear;
 mod neighbour;
 mod plan;
+mod relay;
 
 use announce::Announcer;
+use hear::Heard;
+use relay::{Relay, Relays};
 
 /// When a new address is announced again, after the first time: a single packet may be lost, and a switch that just
 /// learnt of a cable forwards nothing for a while.
@@ -53,6 +56,9 @@ pub enum VipError {
     /// No packet can be sent to the neighbours, or none heard from them.
     #[error("{0}; this needs the capability NET_RAW")]
     Packets(&'static str, #[source] io::Error),
+    /// What passes connections on to a former machine cannot be removed.
+    #[error("removing the tables {table}", table = relay::TABLE)]
+    Relay(#[source] io::Error),
 }
 
 /// What a call changed.
@@ -86,9 +92,23 @@ struct Inner {
     announcer: Announcer,
     /// What this process answers for, and told.
     announced: Mutex<BTreeMap<IpAddr, Link>>,
+    others: Mutex<Others>,
+    relays: Mutex<Relays>,
     disturbed: watch::Receiver<u64>,
     _listener: tokio_util::task::AbortOnDropHandle<()>,
 }
+
+/// What other machines said.
+#[derive(Debug, Default)]
+struct Others {
+    /// Who has an address.
+    holders: BTreeMap<IpAddr, Hardware>,
+    /// The addresses of a machine itself, one of each family.
+    own: BTreeMap<(Hardware, bool), IpAddr>,
+}
+
+/// How many addresses of others are remembered: a neighbour that announces without end fills no memory.
+const REMEMBERED: usize = 65_536;
 
 impl Addresses {
     /// The addresses on this interface; without one, each on the interface that leads towards it.
@@ -105,6 +125,8 @@ impl Addresses {
             interface: interface.map(str::to_owned),
             announcer,
             announced: Mutex::default(),
+            others: Mutex::default(),
+            relays: Mutex::default(),
             disturbed,
             _listener: tokio_util::task::AbortOnDropHandle::new(listener),
         };
@@ -113,7 +135,6 @@ impl Addresses {
 
     /// Makes exactly these the addresses of ours on this machine. Those that this process did not answer for yet are
     /// announced, also if a process before it left them here.
-    #[expect(clippy::unused_async, reason = "it needs the runtime on which it announces again")]
     pub async fn hold(&self, wanted: &BTreeSet<IpAddr>) -> Result<Changes, VipError> {
         let here = self.inner.netlink.addresses()?;
         let plan = plan::plan(&here, wanted);
@@ -123,8 +144,11 @@ impl Addresses {
             self.remove(address)?;
             changes.removed.insert(address.ip);
         }
-        for ip in &plan.add {
-            let link = self.link_for(*ip, &links)?;
+        let places = plan.add.iter().map(|ip| Ok((*ip, self.link_for(*ip, &links)?)));
+        let places = places.collect::<Result<BTreeMap<IpAddr, Link>, VipError>>()?;
+        // Before the first packet can come here.
+        self.relay(&places, &links).await;
+        for (ip, link) in &places {
             match self.inner.netlink.add_address(*ip, link.index) {
                 Err(error) if !error.is_there_already() => return Err(error.into()),
                 _ => changes.added.insert(*ip),
@@ -135,6 +159,8 @@ impl Addresses {
             self.undo(*unmarked)?;
             return Err(VipError::OldKernel);
         }
+        // What was taken off and is back is news to the neighbours again.
+        self.announced().retain(|ip, _| !changes.added.contains(ip));
         self.announce_new(&held, &links);
         Ok(changes)
     }
@@ -154,9 +180,10 @@ impl Addresses {
     /// Tells the neighbours once more of every address that this process answers for.
     pub fn announce_all(&self) {
         let announced = self.announced().clone();
-        for (ip, link) in announced {
-            self.inner.announcer.tell(ip, &link);
+        for (ip, link) in &announced {
+            self.inner.announcer.tell(*ip, link);
         }
+        self.tell_own(announced.values());
     }
 
     /// Tells the neighbours once more of this address, if this process answers for it. Whether it does.
@@ -175,6 +202,78 @@ impl Addresses {
         };
         self.remove(&address)?;
         Ok(true)
+    }
+
+    /// Remembers what another machine said.
+    fn note(&self, heard: &Heard) {
+        let mut others = lock(&self.inner.others);
+        if let Some(ip) = heard.ip.filter(|_| others.holders.len() < REMEMBERED) {
+            others.holders.insert(ip, heard.at);
+        }
+        if let Some(own) = heard.own.filter(|_| others.own.len() < REMEMBERED) {
+            others.own.insert((heard.at, own.is_ipv4()), own);
+        }
+    }
+
+    /// Passes connections on to the machine that had these addresses before, if one is known.
+    async fn relay(&self, places: &BTreeMap<IpAddr, Link>, links: &BTreeMap<String, Link>) {
+        let found: Relays = {
+            let mut others = lock(&self.inner.others);
+            let relay = |(ip, place): (&IpAddr, &Link)| {
+                let from = others.holders.remove(ip)?;
+                let via = *others.own.get(&(from, ip.is_ipv4()))?;
+                let (link, _) = links.iter().find(|(_, link)| *link == place)?;
+                Some((*ip, Relay { from, via, link: link.clone(), since: tokio::time::Instant::now() }))
+            };
+            places.iter().filter_map(relay).collect()
+        };
+        if found.is_empty() {
+            return;
+        }
+        tracing::info!(addresses = ?found.keys(), "Passing open connections on to the machine that had the addresses");
+        lock(&self.inner.relays).extend(found);
+        self.renew_relays().await;
+    }
+
+    async fn renew_relays(&self) {
+        let relays = {
+            let mut relays = lock(&self.inner.relays);
+            relay::prune(&mut relays);
+            relays.clone()
+        };
+        if let Err(error) = relay::apply(&relays).await {
+            tracing::warn!(%error, "Connections through the machine that had the addresses before cannot be passed on");
+            lock(&self.inner.relays).clear();
+        }
+    }
+
+    /// Whether connections are passed on to this machine.
+    fn relays_to(&self, at: Hardware) -> bool {
+        lock(&self.inner.relays).values().any(|relay| relay.from == at)
+    }
+
+    /// Asks the machines for a sign of life to which connections are passed on.
+    fn ask_former(&self) {
+        let relays = lock(&self.inner.relays).clone();
+        let announced = self.announced().clone();
+        let asked: BTreeSet<IpAddr> = relays.values().map(|relay| relay.via).collect();
+        for via in asked {
+            let ip = relays.iter().find(|(_, relay)| relay.via == via).map(|(ip, _)| ip);
+            if let Some(link) = ip.and_then(|ip| announced.get(ip)) {
+                self.inner.announcer.ask(via, link);
+            }
+        }
+    }
+
+    /// Says what this machine's own addresses on these interfaces are.
+    fn tell_own<'a>(&self, links: impl Iterator<Item = &'a Link>) {
+        let links: BTreeMap<u32, &Link> = links.map(|link| (link.index, link)).collect();
+        let here = self.inner.netlink.addresses().unwrap_or_default();
+        for address in here.iter().filter(|address| !address.is_ours() && address.length < 32) {
+            if let Some(link) = links.get(&address.link) {
+                self.inner.announcer.tell_own(address.ip, link);
+            }
+        }
     }
 
     fn ours(&self) -> Result<Vec<Address>, NetlinkError> {
@@ -219,6 +318,7 @@ impl Addresses {
         for ip in &fresh {
             self.announce_again(*ip);
         }
+        self.tell_own(self.announced().clone().values());
         let inner = Arc::downgrade(&self.inner);
         tokio::spawn(async move {
             for pause in AGAIN {
@@ -228,13 +328,22 @@ impl Addresses {
                 for ip in &fresh {
                     addresses.announce_again(*ip);
                 }
+                addresses.tell_own(addresses.announced().clone().values());
             }
         });
     }
 
-    fn announced(&self) -> std::sync::MutexGuard<'_, BTreeMap<IpAddr, Link>> {
-        self.inner.announced.lock().unwrap_or_else(PoisonError::into_inner)
+    fn announced(&self) -> MutexGuard<'_, BTreeMap<IpAddr, Link>> {
+        lock(&self.inner.announced)
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn hex(hardware: Hardware) -> String {
+    hardware.map(|byte| format!("{byte:02x}")).join(":")
 }
 
 /// The hardware addresses of this machine.
@@ -264,8 +373,8 @@ async fn listen(mut watch: Watch, ticks: watch::Sender<u64>) {
 }
 
 /// Takes every address of ours off this machine, and nothing else.
-#[expect(clippy::unused_async, reason = "the commands of a provider are asynchronous")]
 pub async fn cleanup() -> Result<Removed, VipError> {
+    relay::end().await.map_err(VipError::Relay)?;
     let netlink = Netlink::open()?;
     let addresses = netlink.addresses()?.into_iter().filter(Address::is_ours).collect::<Vec<_>>();
     addresses.iter().try_for_each(|address| remove(&netlink, address))?;

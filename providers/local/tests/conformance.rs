@@ -8,6 +8,7 @@ mod conformance {
     mod plane;
     pub(super) mod room;
     pub(super) mod stand_in;
+    mod table;
     mod trouble;
 }
 

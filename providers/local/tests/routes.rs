@@ -224,8 +224,8 @@ async fn cleanup_removes_all_of_ours_and_nothing_else() {
     for network in networks(1) {
         slot.create(1, &network).await;
     }
-    let held = ["10.99.0.200".parse().unwrap(), "fd00:99::200".parse().unwrap()].into();
-    let hold = async move { vip::Addresses::open(None).await.unwrap().hold(&held).await.unwrap() };
+    let wanted = ["10.99.0.200".parse().unwrap(), "fd00:99::200".parse().unwrap()].into();
+    let hold = async move { vip::Addresses::open(None).await.unwrap().hold(&wanted).await.unwrap() };
     router.run(hold).await;
     drop(slot);
     let found = router.run(async { cleanup::Found::look().await.unwrap() }).await;

@@ -114,6 +114,12 @@ async fn an_address_that_somebody_takes_off_is_told_and_can_be_held_again() {
         assert_eq!(hold(balancer, &addresses, both()).await.added, [ip].into());
         assert!(pings(&lan.machines[1], ip).await);
     }
+    // It is announced again, though this process did so before: the neighbours may have looked elsewhere meanwhile.
+    lan.machines[1].ip(&format!("neigh replace {VIP} lladdr 02:00:00:00:00:99 dev eth0 nud stale"));
+    balancer.ip(&format!("addr del {VIP} dev eth0"));
+    hold(balancer, &addresses, both()).await;
+    let there = Some(lan.hardware(0));
+    eventually("the neighbour knows", || async { lan.neighbour(1, VIP) == there }).await;
 }
 
 #[tokio::test]

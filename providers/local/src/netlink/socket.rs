@@ -44,7 +44,7 @@ impl Socket {
     }
 
     /// Asks for a whole list. One that was interrupted by a change may lack something, and is read again.
-    pub(super) fn dump(&mut self, request: RouteNetlinkMessage) -> io::Result<Vec<RouteNetlinkMessage>> {
+    pub(super) fn dump(&mut self, request: &RouteNetlinkMessage) -> io::Result<Vec<RouteNetlinkMessage>> {
         for _ in 0..PATIENCE {
             self.send(request.clone(), NLM_F_DUMP)?;
             if let Some(list) = self.whole_list()? {

@@ -9,7 +9,7 @@ const OURS: u32 = 0x4e00_0000;
 ///
 /// INVARIANT: it is how a cluster's routes are found again by every later release. FNV-1a over the identity, folded
 /// to 24 bits.
-pub(super) fn of(cluster: &ClusterIdentity) -> u32 {
+pub fn metric(cluster: &ClusterIdentity) -> u32 {
     let Some(id) = cluster.id() else { return OURS };
     let hash = id
         .as_str()
@@ -26,9 +26,9 @@ mod tests {
 
     #[test]
     fn it_never_changes_and_tells_clusters_apart() {
-        let of = |id: &str| of(&ClusterIdentity::new("kubernetes", ClusterId::NamespaceUid(id.into())));
+        let of = |id: &str| metric(&ClusterIdentity::new("kubernetes", ClusterId::NamespaceUid(id.into())));
         assert_eq!(of("3f0c6d9e-8a51-4d0e-9d3e-0a4b5c6d7e8f"), 0x4e43_1592);
         assert_eq!(of("elsewhere"), 0x4e16_c993);
-        assert_eq!(super::of(&ClusterIdentity::default()), 0x4e00_0000);
+        assert_eq!(metric(&ClusterIdentity::default()), 0x4e00_0000);
     }
 }

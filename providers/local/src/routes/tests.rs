@@ -150,6 +150,9 @@ async fn a_node_without_an_address_of_the_family_is_told_and_the_machine_itself_
     let route = Route::new("10.244.9.0/24".parse().unwrap()).to_node("me", vec![own]);
     scene.create(&route).await.unwrap();
     assert_eq!(scene.memory.routes(), Vec::<String>::new());
+    let untold = Route::new("10.244.1.0/24".parse().unwrap()).to_node("a", Vec::new());
+    scene.create(&untold).await.unwrap();
+    assert_eq!(scene.memory.routes(), ["10.244.1.0/24 via 10.0.0.1"], "the Node itself tells");
 }
 
 #[tokio::test]

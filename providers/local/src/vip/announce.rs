@@ -1,10 +1,10 @@
-//! Telling the neighbours: gratuitous ARP on a packet socket, an unsolicited advertisement on a raw ICMPv6 socket.
+//! Telling the neighbours: gratuitous ARP on a packet socket, an unsolicited advertisement on a raw socket.
 //!
 //! Both are safe Rust. A packet socket must be bound to an interface by an address of a kind that the standard library
 //! and socket2 make only from raw memory; `nix` reads such addresses from the system's list of interfaces, and binds.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddrV6};
+use std::net::{IpAddr, Ipv6Addr, SocketAddrV6};
 use std::os::fd::AsRawFd as _;
 
 use nix::sys::socket::bind;
@@ -41,13 +41,28 @@ impl Announcer {
     pub fn tell(&self, ip: IpAddr, link: &Link) {
         let Some(at) = link.hardware else { return };
         let told = match ip {
-            IpAddr::V4(ip) => tell4(ip, at, link),
+            IpAddr::V4(ip) => send4(&arp::Said::frame(ip, at, false), link),
             IpAddr::V6(ip) => self.tell6(ip, at, link),
         };
         match told {
             Ok(()) => tracing::debug!(%ip, "Announced a virtual address"),
             // An interface that is down tells nobody, and whoever brings it up disturbs the addresses.
             Err(error) => tracing::warn!(%ip, %error, "Cannot announce a virtual address"),
+        }
+    }
+
+    /// Says once what this machine's own address is, for those who may take over from it. IPv6 needs no such word: its
+    /// announcements come from an address of the machine.
+    pub fn tell_own(&self, ip: IpAddr, link: &Link) {
+        if let (IpAddr::V4(ip), Some(at)) = (ip, link.hardware) {
+            let _ = send4(&arp::Said::frame(ip, at, true), link);
+        }
+    }
+
+    /// Asks a neighbour for a sign of life.
+    pub fn ask(&self, ip: IpAddr, link: &Link) {
+        if let (IpAddr::V4(ip), Some(at)) = (ip, link.hardware) {
+            let _ = send4(&arp::Said::question(ip, at), link);
         }
     }
 
@@ -60,10 +75,10 @@ impl Announcer {
     }
 }
 
-fn tell4(ip: Ipv4Addr, at: Hardware, link: &Link) -> io::Result<()> {
+fn send4(frame: &[u8], link: &Link) -> io::Result<()> {
     let socket = packet_socket()?;
     bind(socket.as_raw_fd(), &link.socket)?;
-    socket.send(&arp::Announcement { ip, at }.frame()).map(drop)
+    socket.send(frame).map(drop)
 }
 
 /// A packet socket that hears nothing, because it asks for no protocol.

@@ -6,7 +6,7 @@
 //! standby by now, hears the announcement and gives way; it needs no API server for that. A leader gives way to nobody:
 //! it announces its addresses again, now and then for those who came late, and at once when it hears another.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use cloud_provider::context::Leadership;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::hear::{Ear, Heard};
-use super::{Addresses, VipError, own_hardware};
+use super::{Addresses, VipError, hex, own_hardware};
 
 /// How often a leader announces everything again: how long a machine that comes back with an old address on it, or a
 /// neighbour that missed the announcement, is wrong at most.
@@ -27,26 +27,33 @@ const CONTRADICTION: Duration = Duration::from_secs(1);
 /// Keeps one machine per address. Ends only with an error; whoever spawns it ends it.
 pub async fn run(addresses: Addresses, leadership: Arc<dyn Leadership>) -> Result<(), VipError> {
     let ear = Ear::open()?;
-    let mut contradicted = BTreeMap::new();
+    let (mut contradicted, mut alive) = (BTreeMap::new(), BTreeSet::new());
     let mut reminders = interval(REMINDER);
     reminders.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut own = own_hardware()?;
     loop {
-        // An interface may get another hardware address.
-        let own = own_hardware()?;
         tokio::select! {
             _ = reminders.tick() => {
+                // An interface may come, or get another hardware address.
+                own = own_hardware()?;
+                alive.clear();
+                contradicted.retain(|_, last: &mut Instant| last.elapsed() < CONTRADICTION);
                 if leadership.may_act() {
                     addresses.announce_all();
+                    addresses.ask_former();
                 }
-                contradicted.retain(|_, last: &mut Instant| last.elapsed() < CONTRADICTION);
             }
             heard = ear.next(&own) => {
                 let attempt = "hearing who announces virtual addresses";
                 let heard = heard.map_err(|error| VipError::Packets(attempt, error))?;
-                if leadership.may_act() {
-                    contradict(&addresses, heard, &mut contradicted);
-                } else {
+                if !leadership.may_act() {
+                    addresses.note(&heard);
                     give_way(&addresses, heard)?;
+                    continue;
+                }
+                contradict(&addresses, heard, &mut contradicted);
+                if addresses.relays_to(heard.at) && alive.insert(heard.at) {
+                    addresses.renew_relays().await;
                 }
             }
         }
@@ -54,28 +61,24 @@ pub async fn run(addresses: Addresses, leadership: Arc<dyn Leadership>) -> Resul
 }
 
 fn contradict(addresses: &Addresses, heard: Heard, last: &mut BTreeMap<IpAddr, Instant>) {
-    if last.get(&heard.ip).is_some_and(|last| last.elapsed() < CONTRADICTION) {
+    let Some(ip) = heard.ip else { return };
+    if last.get(&ip).is_some_and(|last| last.elapsed() < CONTRADICTION) {
         return;
     }
-    if addresses.announce_again(heard.ip) {
-        last.insert(heard.ip, Instant::now());
-        let Heard { ip, at } = heard;
+    if addresses.announce_again(ip) {
+        last.insert(ip, Instant::now());
         tracing::warn!(
             %ip,
-            at = %hex(at),
+            at = %hex(heard.at),
             "Another machine announces a virtual address of this one, which leads; it is announced again"
         );
     }
 }
 
 fn give_way(addresses: &Addresses, heard: Heard) -> Result<(), VipError> {
-    let Heard { ip, at } = heard;
+    let Some(ip) = heard.ip else { return Ok(()) };
     if addresses.give_way(ip)? {
-        tracing::info!(%ip, at = %hex(at), "Another machine answers for a virtual address now: gave way");
+        tracing::info!(%ip, at = %hex(heard.at), "Another machine answers for a virtual address now: gave way");
     }
     Ok(())
-}
-
-fn hex(hardware: [u8; 6]) -> String {
-    hardware.map(|byte| format!("{byte:02x}")).join(":")
 }

@@ -10,13 +10,15 @@ use tokio::net::UdpSocket;
 use super::{VipError, arp, neighbour};
 use crate::netlink::Hardware;
 
-/// An announcement by another machine.
+/// What another machine said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Heard {
-    /// The address.
-    pub ip: IpAddr,
-    /// Who says that it has it.
+    /// Who says it.
     pub at: Hardware,
+    /// The address that it says it has; without one, only that it lives.
+    pub ip: Option<IpAddr>,
+    /// An address of its own.
+    pub own: Option<IpAddr>,
 }
 
 /// Hears what neighbours announce, on all interfaces.
@@ -24,7 +26,7 @@ pub struct Heard {
 pub struct Ear {
     /// A packet socket for ARP.
     frames: UdpSocket,
-    /// A raw ICMPv6 socket; `None` on a machine without IPv6.
+    /// A raw socket for ICMP of IPv6; `None` on a machine without IPv6.
     messages: Option<UdpSocket>,
 }
 
@@ -42,7 +44,7 @@ impl Ear {
         Ok(Self { frames, messages })
     }
 
-    /// The next announcement of somebody who is none of `own`.
+    /// The next thing that somebody says who is none of `own`.
     pub async fn next(&self, own: &BTreeSet<Hardware>) -> io::Result<Heard> {
         loop {
             let heard = tokio::select! {
@@ -58,8 +60,11 @@ impl Ear {
     async fn frame(&self) -> io::Result<Option<Heard>> {
         let mut buffer = [0; 128];
         let count = self.frames.recv(&mut buffer).await?;
-        let announced = arp::Announcement::read(&buffer[..count]);
-        Ok(announced.map(|told| Heard { ip: told.ip.into(), at: told.at }))
+        Ok(arp::Said::read(&buffer[..count]).map(|said| match said {
+            arp::Said::Virtual(ip, at) => Heard { at, ip: Some(ip.into()), own: None },
+            arp::Said::Own(ip, at) => Heard { at, ip: Some(ip.into()), own: Some(ip.into()) },
+            arp::Said::Life(at) => Heard { at, ip: None, own: None },
+        }))
     }
 
     async fn message(&self) -> io::Result<Option<Heard>> {
@@ -70,7 +75,8 @@ impl Ear {
         let SocketAddr::V6(sender) = sender else { return Ok(None) };
         let is_near = sender.ip().is_unicast_link_local();
         let announced = neighbour::Announcement::read(&buffer[..count]).filter(|_| is_near);
-        Ok(announced.map(|told| Heard { ip: told.ip.into(), at: told.at }))
+        let own = Some(IpAddr::V6(*sender.ip()));
+        Ok(announced.map(|told| Heard { at: told.at, ip: Some(told.ip.into()), own }))
     }
 }
 

@@ -49,10 +49,10 @@ mod tests {
     proptest! {
         #[test]
         fn applying_leaves_nothing_to_plan_and_touches_nobody_elses(
-            here in proptest::collection::vec((0_u8..8, any::<bool>(), 1_u32..3), 0..12),
+            here in proptest::collection::btree_map((0_u8..8, 1_u32..3), any::<bool>(), 0..12),
             wanted in proptest::collection::btree_set(0_u8..8, 0..8),
         ) {
-            let here: Vec<_> = here.into_iter().map(|(last, ours, link)| address(last, ours, link)).collect();
+            let here: Vec<_> = here.into_iter().map(|((last, link), ours)| address(last, ours, link)).collect();
             let wanted: BTreeSet<IpAddr> = wanted.into_iter().map(|last| address(last, true, 1).ip).collect();
             let first = plan(&here, &wanted);
             prop_assert!(first.remove.iter().all(Address::is_ours));

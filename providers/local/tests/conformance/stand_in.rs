@@ -11,21 +11,24 @@ use async_trait::async_trait;
 use cloud_provider::load_balancer::Protocol;
 use cloud_provider::ownership::{CLUSTER_TAG, OWNER_TAG};
 use cloud_provider::well_known::address_types::{HOSTNAME, INTERNAL_IP};
-use cloud_provider::{Cloud, CloudConfig, Context, Error};
+use cloud_provider::{Cloud, CloudConfig, ClusterId, ClusterIdentity, Context, Error};
+use ipnet::IpNet;
 use provider_local::NAME;
 use provider_local::config::Config;
 use provider_local::intent::{self, Affinity, Intent};
 use provider_local::inventory::Source;
 use provider_local::pool::Range;
 use provider_local::provider::cloud_from;
+use provider_local::routes::{NodeRoutes, metric};
 use tempfile::TempDir;
 use testkit::conformance::Time;
 use testkit::conformance::stand_in::{
-    Aim, Balancer, Contents, Control, Count, Detail, Fault, Foreign, Instance, Manners, Object, Seed,
+    Aim, Balancer, Contents, Control, Count, Detail, Fault, Foreign, Instance, Manners, Object, Route, Seed,
     StandIn, unsupported,
 };
 
 use super::plane::Plane;
+use super::table::{Entry, HeldTable};
 use super::trouble::{Course, Trouble};
 
 const CONFIG: &str = "
@@ -60,6 +63,7 @@ pub(crate) struct Site {
 struct Scene {
     machines: Machines,
     plane: Plane,
+    table: HeldTable,
     trouble: Trouble,
 }
 
@@ -163,14 +167,17 @@ impl StandIn for Site {
             Some(folder) => Plane::in_kernel(trouble.clone(), folder.path()).await,
             None => Plane::in_name(trouble.clone()),
         };
-        *self.scene.lock().unwrap() = Some(Scene { machines, plane, trouble });
+        let table = HeldTable::new(trouble.clone());
+        *self.scene.lock().unwrap() = Some(Scene { machines, plane, table, trouble });
         Ok(())
     }
 
     async fn build(&self, context: Context) -> Result<Cloud, Error> {
         let scene = self.scene();
         let config = Config::of(context.config.as_ref())?;
-        cloud_from(&config, &context, Some(Arc::new(scene.plane)), Some(Arc::new(scene.machines))).await
+        let (plane, inventory) = (Arc::new(scene.plane), Arc::new(scene.machines));
+        let cloud = cloud_from(&config, &context, Some(plane), Some(inventory)).await?;
+        Ok(cloud.with_routes(Arc::new(NodeRoutes::new(Arc::new(scene.table), &context))))
     }
 
     async fn calls(&self) -> Count {
@@ -178,10 +185,11 @@ impl StandIn for Site {
     }
 
     async fn contents(&self) -> Control<Contents> {
-        let intent = self.scene().plane.now().await;
-        Ok(Contents {
-            objects: intent.balancers.iter().map(|(uid, balancer)| object(uid, balancer)).collect(),
-        })
+        let scene = self.scene();
+        let intent = scene.plane.now().await;
+        let balancers = intent.balancers.iter().map(|(uid, balancer)| object(uid, balancer));
+        let routes = scene.table.routes.lock().unwrap();
+        Ok(Contents { objects: balancers.chain(routes.iter().map(route_object)).collect() })
     }
 
     fn config(&self) -> Option<CloudConfig> {
@@ -231,7 +239,17 @@ impl StandIn for Site {
     }
 
     async fn plant(&self, foreign: &Foreign) -> Control<String> {
-        let Foreign::Balancer { name, cluster } = foreign else { return unsupported("has only balancers") };
+        let (name, cluster) = match foreign {
+            Foreign::Balancer { name, cluster } => (name, cluster),
+            Foreign::Route { destination, cluster } => {
+                let theirs =
+                    |id: &String| ClusterIdentity::new("kubernetes", ClusterId::Configured(id.clone()));
+                let metric = cluster.as_ref().map_or(0, |id| metric(&theirs(id)));
+                self.scene().table.plant(*destination, metric, cluster.is_some());
+                return Ok(destination.to_string());
+            }
+            Foreign::Volume { .. } => return unsupported("has no volumes"),
+        };
         let balancer = foreign_balancer(name, cluster.clone(), ["198.51.100.77".parse().unwrap()].into());
         self.edit(|intent| drop(intent.balancers.insert(name.clone(), balancer))).await;
         Ok(name.clone())
@@ -248,6 +266,11 @@ impl StandIn for Site {
             held.ports.pop_last();
         })
         .await;
+        Ok(())
+    }
+
+    async fn blackhole(&self, destination: IpNet) -> Control<()> {
+        self.scene().table.blackhole(destination);
         Ok(())
     }
 
@@ -287,6 +310,21 @@ fn foreign_balancer(name: &str, cluster: Option<String>, addresses: BTreeSet<IpA
         addresses,
         ports: [(intent::PortKey::tcp(port), intent::Port::default())].into(),
         settings: intent::Settings::default(),
+    }
+}
+
+/// A route in the suite's words. The cluster in its metric is the tag that it has.
+fn route_object(entry: &Entry) -> Object {
+    let Entry { route, is_ours } = entry;
+    let name = format!("{} metric {}", route.destination, route.metric);
+    let tag = is_ours.then(|| (CLUSTER_TAG.to_owned(), route.metric.to_string()));
+    Object {
+        kind: "route".to_owned(),
+        id: name.clone(),
+        name,
+        tags: Some(tag.into_iter().collect()),
+        detail: Detail::Route(Route { destination: route.destination, node: None }),
+        bytes: format!("{entry:?}"),
     }
 }
 
