@@ -135,13 +135,16 @@ fn add(table: &mut Table, kind: Kind, object: Object) {
     }
 }
 
+/// Whether packets fill a set. Only such a set of ours has a timeout; older versions of `nft` do not tell it otherwise.
 fn is_dynamic(flags: &Value) -> bool {
-    flags.as_array().is_some_and(|flags| flags.iter().any(|flag| flag == "dynamic"))
+    let tells = |flag: &Value| flag == "dynamic" || flag == "timeout";
+    tells(flags) || flags.as_array().is_some_and(|flags| flags.iter().any(tells))
 }
 
-/// An element: its key, and in a map its value.
+/// An element: its key, and in a map its value. A value that is a plain word is the name of an object.
 fn entry(element: &Value, word: &str) -> (String, Option<String>) {
     match element.as_array().map(Vec::as_slice) {
+        Some([key, Value::String(name)]) if word == "map" => (text(key), Some(format!("\"{name}\""))),
         Some([key, value]) if word == "map" => (text(key), Some(text(value))),
         _ => (text(element), None),
     }

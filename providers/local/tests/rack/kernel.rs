@@ -66,6 +66,11 @@ impl Scene {
             for key in ["ipv4/ip_forward", "ipv6/conf/all/forwarding"] {
                 std::fs::write(format!("/proc/sys/net/{key}"), "1").unwrap();
             }
+            // The rack's switch is a bridge of the balancer's machine. Where bridges look into packets, a packet whose
+            // address is rewritten back to the port that it came from would be lost; a switch never does that.
+            for key in ["bridge-nf-call-iptables", "bridge-nf-call-ip6tables"] {
+                let _ = std::fs::write(format!("/proc/sys/net/bridge/{key}"), "0");
+            }
         };
         world.balancer.run(forward).await;
         let mut scene = Self {
