@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use cloud_provider::Error;
 
 use crate::netlink::{Address, Netlink, NetlinkError, Route};
-use crate::vip;
+use crate::{nft, vip};
 
 /// What is ours.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -19,18 +19,22 @@ pub struct Found {
     pub addresses: BTreeSet<IpAddr>,
     /// The routes, of every cluster.
     pub routes: Vec<Route>,
+    /// The tables of rules.
+    pub tables: Vec<String>,
 }
 
 impl Found {
     /// Looks, and changes nothing.
-    pub fn look() -> Result<Self, Error> {
+    pub async fn look() -> Result<Self, Error> {
+        let attempt = "looking for what is ours on this machine";
+        let tables = nft::found().await.map_err(|error| Error::from_source(attempt, error))?;
         let look = || {
             let netlink = Netlink::open()?;
             let ours = netlink.addresses()?.into_iter().filter(Address::is_ours);
             let addresses = ours.map(|address| address.ip).collect();
-            Ok::<_, NetlinkError>(Self { addresses, routes: netlink.routes()? })
+            Ok::<_, NetlinkError>(Self { addresses, routes: netlink.routes()?, tables })
         };
-        look().map_err(|error| Error::from_source("looking for what is ours on this machine", error))
+        look().map_err(|error| Error::from_source(attempt, error))
     }
 }
 
@@ -38,6 +42,7 @@ impl fmt::Display for Found {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.addresses.iter().try_for_each(|address| writeln!(f, "address  {address}"))?;
         self.routes.iter().try_for_each(|route| writeln!(f, "route    {route}"))?;
+        self.tables.iter().try_for_each(|table| writeln!(f, "table    {table}"))?;
         if *self == Self::default() { writeln!(f, "nothing of ours") } else { Ok(()) }
     }
 }
@@ -55,5 +60,7 @@ pub async fn remove() -> Result<Found, Error> {
             _ => {}
         }
     }
-    Ok(Found { addresses: removed.addresses, routes })
+    // After the addresses: no packet comes in for rules that are gone.
+    let tables = nft::cleanup().await.map_err(|error| Error::from_source(attempt, error))?;
+    Ok(Found { addresses: removed.addresses, routes, tables })
 }

@@ -35,7 +35,7 @@ pub const ALL: &[Command] = &[
     },
     Command {
         name: "cleanup",
-        about: "Remove what managers left in this machine's kernel: our virtual addresses and our routes",
+        about: "Remove what managers left in this machine's kernel: our virtual addresses, routes and tables",
         usage: "[--dry-run]",
         run: |arguments| Box::pin(clean(arguments)),
     },
@@ -119,7 +119,7 @@ struct Cleanup {
 
 async fn clean(arguments: Vec<String>) -> Result<(), Error> {
     match Cleanup::try_parse_from(arguments) {
-        Ok(Cleanup { dry_run: true }) => say(&cleanup::Found::look()?.to_string()),
+        Ok(Cleanup { dry_run: true }) => say(&cleanup::Found::look().await?.to_string()),
         Ok(Cleanup { dry_run: false }) => say(&cleanup::remove().await?.to_string()),
         Err(error) => answer_about_arguments(&error),
     }

@@ -58,7 +58,32 @@ pub enum DataPlaneChoice {
     InProcess,
     /// The process behind this unix socket: `nephos local proxy`.
     Socket(PathBuf),
+    /// The kernel of this machine.
+    Kernel(KernelChoice),
 }
+
+/// How the kernel forwards.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KernelChoice {
+    /// The file that keeps the last intent.
+    pub state: PathBuf,
+    /// Where the virtual addresses are put and announced.
+    pub addresses: AddressChoice,
+}
+
+/// Where the virtual addresses are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AddressChoice {
+    /// On the interface that has the network of an address.
+    Found,
+    /// On this interface.
+    Interface(String),
+    /// Nowhere here: others lead them to this machine.
+    Routed,
+}
+
+/// Where the intent of the kernel's data plane is kept, unless somebody says otherwise.
+pub const STATE: &str = "/var/lib/nephos/local-nft.json";
 
 /// The site when nobody names one.
 ///
@@ -85,7 +110,10 @@ struct Document {
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 struct DataPlaneDocument {
     kind: Kind,
-    socket: Option<PathBuf>,
+    socket: Option<Spanned<PathBuf>>,
+    state: Option<Spanned<PathBuf>>,
+    interface: Option<Spanned<String>>,
+    announce: Option<Spanned<bool>>,
 }
 
 /// The kinds of data plane that there are.
@@ -94,6 +122,7 @@ struct DataPlaneDocument {
 enum Kind {
     #[default]
     Proxy,
+    Nft,
 }
 
 impl Config {
@@ -144,13 +173,55 @@ impl Document {
         classes.extend(pools.classes().map(str::to_owned));
         classes.sort();
         classes.dedup();
-        let Kind::Proxy = self.data_plane.kind;
-        let data_plane = match self.data_plane.socket {
-            Some(path) => DataPlaneChoice::Socket(beside(path)),
-            None => DataPlaneChoice::InProcess,
-        };
+        let data_plane = self.data_plane.check(&mut problems, beside);
         let defaults = Defaults { zone: self.zone, region: self.region, instance_type: self.instance_type };
         problems.or(Config { site, machines, defaults, classes, pools, data_plane, routes: self.routes })
+    }
+}
+
+impl DataPlaneDocument {
+    fn check(self, problems: &mut Problems, beside: impl Fn(PathBuf) -> PathBuf) -> DataPlaneChoice {
+        match self.kind {
+            Kind::Proxy => {
+                for (key, line) in [
+                    ("state", self.state.as_ref().map(line)),
+                    ("interface", self.interface.as_ref().map(line)),
+                    ("announce", self.announce.as_ref().map(line)),
+                ] {
+                    if let Some(line) = line {
+                        problems.note(
+                            line,
+                            format!("dataPlane.{key} is for kind nft; the proxy has its own arguments"),
+                        );
+                    }
+                }
+                let socket = self.socket.map(|path| DataPlaneChoice::Socket(beside(path.value)));
+                socket.unwrap_or(DataPlaneChoice::InProcess)
+            }
+            Kind::Nft => {
+                if let Some(socket) = &self.socket {
+                    problems.note(
+                        line(socket),
+                        "dataPlane.socket is for kind proxy: the kernel needs no process",
+                    );
+                }
+                let announce = self.announce.as_ref().is_none_or(|announce| announce.value);
+                let addresses = match self.interface {
+                    Some(interface) if !announce => {
+                        problems.note(
+                            line(&interface),
+                            "dataPlane.interface is for addresses that are announced",
+                        );
+                        AddressChoice::Routed
+                    }
+                    Some(interface) => AddressChoice::Interface(interface.value),
+                    None if announce => AddressChoice::Found,
+                    None => AddressChoice::Routed,
+                };
+                let state = self.state.map_or_else(|| PathBuf::from(STATE), |path| beside(path.value));
+                DataPlaneChoice::Kernel(KernelChoice { state, addresses })
+            }
+        }
     }
 }
 

@@ -10,12 +10,14 @@ use std::net::{IpAddr, SocketAddr};
 use serde::{Deserialize, Serialize};
 
 pub mod check;
+mod held;
 pub mod plan;
 mod settings;
 pub mod status;
 mod store;
 
 pub use check::Refusal;
+pub(crate) use held::Held;
 pub use plan::{Change, plan};
 pub use settings::{
     Affinity, Algorithm, ClientAddress, HealthCheck, Probe, ProxyProtocol, Settings, TrafficPolicy,

@@ -18,7 +18,7 @@ use tokio::sync::Mutex;
 use crate::annotation::{self, ANNOTATIONS, Asked};
 use crate::config::Config;
 use crate::intent::{Balancer, Intent, Status, plan};
-use crate::plane::DataPlane;
+use crate::plane::{DataPlane, Forwarding};
 use crate::pool::Pools;
 use crate::wanted;
 
@@ -75,7 +75,7 @@ impl Balancers {
     /// Everything in the data plane that must be true of this Service, given what it has now.
     fn decide(&self, spec: &Spec, asked: &Asked, intent: &Intent) -> Result<(Balancer, Vec<IpAddr>), Error> {
         let addresses = self.addresses(spec, asked, intent)?;
-        Ok((wanted::balancer(spec, asked, &addresses)?, addresses))
+        Ok((wanted::balancer(spec, asked, &addresses, self.plane.forwarding())?, addresses))
     }
 
     /// Says on the Service what it asks for in vain.
@@ -101,7 +101,11 @@ impl LoadBalancers for Balancers {
             Feature::DualStack,
             Feature::RequestedAddress,
         ];
-        Description::supporting(features).owning(self.classes.clone()).reading(ANNOTATIONS)
+        // Where nodes know the virtual address, no port of theirs is needed.
+        let unmodified = (self.plane.forwarding() == Forwarding::Kernel).then_some(Feature::NoNodePorts);
+        Description::supporting(features.into_iter().chain(unmodified))
+            .owning(self.classes.clone())
+            .reading(ANNOTATIONS)
     }
 
     /// The data plane knows balancers by the UID of their Service.
@@ -122,7 +126,7 @@ impl LoadBalancers for Balancers {
         different.extend(report::closed(&status, &spec.identity.uid));
         let agreement = if different.is_empty() { Agreement::Same } else { Agreement::Different(different) };
         Ok(Some(Observed {
-            status: report::status(held.0.addresses.iter().copied(), &spec.families),
+            status: report::status(held.0.addresses.iter().copied(), &spec.families, self.plane.forwarding()),
             agreement,
         }))
     }
@@ -152,7 +156,7 @@ impl LoadBalancers for Balancers {
         let status = self.status_of(uid).await?;
         self.warn(spec, report::problems(&status, uid));
         match report::closed(&status, uid).as_slice() {
-            [] => Ok(report::status(addresses, &spec.families)),
+            [] => Ok(report::status(addresses, &spec.families, self.plane.forwarding())),
             closed => Err(Error::other(format!("opening the ports of {}", report::full_name(spec)))
                 .because(closed.join("; "))),
         }
@@ -166,7 +170,7 @@ impl LoadBalancers for Balancers {
             let attempt = format!("setting the backends of {}", report::full_name(spec));
             return Err(Error::not_found(attempt).because("the data plane has no balancer for it"));
         };
-        let wanted = wanted::with_backends(held, spec);
+        let wanted = wanted::with_backends(held, spec, self.plane.forwarding());
         if wanted == *held {
             return Ok(());
         }

@@ -12,12 +12,14 @@ mod address;
 mod link;
 mod route;
 mod socket;
+mod tables;
 mod watch;
 
 pub use address::Address;
 pub use link::Link;
 pub use route::{Kind, Route};
 use socket::Socket;
+pub use tables::{TableWatch, Writer};
 pub use watch::{News, Watch};
 
 /// The number that marks what is ours in the kernel: the protocol of our routes and of our addresses.

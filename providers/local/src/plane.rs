@@ -13,6 +13,11 @@ mod feed;
 /// A data plane: it holds one intent and keeps it true, whoever wrote it and whether or not the writer still lives.
 #[async_trait]
 pub trait DataPlane: Send + Sync + 'static {
+    /// How it forwards.
+    fn forwarding(&self) -> Forwarding {
+        Forwarding::UserSpace
+    }
+
     /// The intent in force.
     async fn intent(&self) -> Result<Intent, PlaneError>;
 
@@ -22,6 +27,15 @@ pub trait DataPlane: Send + Sync + 'static {
     /// Puts a whole new intent in force, which was made from the one of its own revision, and tells the revision that it
     /// has now. Refused whole or taken whole. The permit shows that the gate let this change start.
     async fn apply(&self, intent: Intent, permit: &Permit) -> Result<u64, PlaneError>;
+}
+
+/// How a data plane forwards: what a Service may ask of it, and what its status says, follow from that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Forwarding {
+    /// It ends the client's connection and makes one of its own: nodes must not take a short cut to the virtual address.
+    UserSpace,
+    /// It passes packets on: nodes know the virtual address and may answer there themselves.
+    Kernel,
 }
 
 /// Why a data plane did not do what it was asked.

@@ -4,10 +4,11 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use cloud_provider::{Cloud, Context, Error, Provider};
 
-use crate::config::{Config, DataPlaneChoice, Machines};
+use crate::config::{Config, DataPlaneChoice, KernelChoice, Machines};
 use crate::instances::{Adopted, Inventoried};
 use crate::inventory::{InventoryFile, Source, Watched};
 use crate::load_balancers::Balancers;
+use crate::nft::{Nft, Options};
 use crate::plane::DataPlane;
 use crate::proxy::{Client, Keeper};
 use crate::{NAME, command, routes};
@@ -32,6 +33,7 @@ async fn build(context: Context) -> Result<Cloud, Error> {
             );
             Some(proxy_of_this_process())
         }
+        DataPlaneChoice::Kernel(choice) => Some(kernel_of_this_machine(choice, &context).await?),
     };
     let cloud = cloud_over(&config, &context, plane).await?;
     if config.routes {
@@ -53,6 +55,26 @@ fn proxy_of_this_process() -> Arc<Keeper> {
         *known = Arc::downgrade(&keeper);
         keeper
     })
+}
+
+/// The kernel's data plane, while a cloud uses it: there is one kernel, so there is one keeper of its tables.
+static KERNEL: tokio::sync::Mutex<Option<(KernelChoice, Weak<Nft>)>> = tokio::sync::Mutex::const_new(None);
+
+async fn kernel_of_this_machine(choice: &KernelChoice, context: &Context) -> Result<Arc<Nft>, Error> {
+    let mut known = KERNEL.lock().await;
+    if let Some((before, plane)) = known.as_ref()
+        && let Some(plane) = plane.upgrade()
+    {
+        if before == choice {
+            return Ok(plane);
+        }
+        return Err(Error::invalid_config("changing dataPlane while the manager runs")
+            .because("it is taken up by a restart, which interrupts nobody"));
+    }
+    let plane = Nft::open(Options::of(choice), context).await;
+    let plane = Arc::new(plane.map_err(|error| Error::from_source("taking up the data plane nft", error))?);
+    *known = Some((choice.clone(), Arc::downgrade(&plane)));
+    Ok(plane)
 }
 
 /// Builds the cloud over this data plane; without one there is no slot for load balancers. Changes nothing.

@@ -1,7 +1,7 @@
 //! The data plane `proxy`: layer 4 in user space, for machines where nothing more is allowed or needed.
 //!
 //! In reading order: [`Proxy`] carries an intent out; a balancer has listeners and groups of backends; `tcp` and `udp`
-//! move the bytes; `reach`, `choose`, `affinity` and `health` say where to. [`Keeper`] holds the intent in force and keeps it on
+//! move the bytes; `reach`, `choose`, `affinity` and [`health`](crate::health) say where to. [`Keeper`] holds the intent in force and keeps it on
 //! disk; `server` and [`Client`] are its two ends of a unix socket; [`command`] is the process around it all.
 
 use std::collections::BTreeMap;
@@ -12,6 +12,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::health;
 use crate::intent::status::Status;
 use crate::intent::{Change, Intent, Uid, plan};
 
@@ -20,12 +21,11 @@ mod affinity;
 mod backend;
 mod balancer;
 mod buffers;
-mod choose;
+pub(crate) mod choose;
 mod client;
 pub mod command;
 mod group;
-mod header;
-mod health;
+pub(crate) mod header;
 mod keeper;
 mod listen;
 mod metrics;
@@ -33,7 +33,7 @@ mod reach;
 mod relay;
 mod scope;
 mod server;
-mod socket;
+pub(crate) mod socket;
 mod tcp;
 mod udp;
 mod wire;
@@ -45,9 +45,6 @@ use self::scope::Names;
 pub use self::client::{Client, FeedError};
 pub use self::keeper::Keeper;
 pub use self::server::Server;
-
-/// Questions to backends in flight at once, over all balancers.
-const PROBES: usize = 256;
 
 /// What forwards. Everything it does for an intent ends when it is dropped.
 #[derive(Debug)]
@@ -67,8 +64,8 @@ struct State {
 #[derive(Debug)]
 struct Shared {
     buffers: Buffers,
-    /// Limits the questions in flight.
-    probes: Semaphore,
+    /// Limits the questions to backends in flight.
+    questions: Arc<Semaphore>,
     /// Every TCP connection.
     connections: TaskTracker,
     /// Ends everything.
@@ -79,7 +76,7 @@ impl Default for Shared {
     fn default() -> Self {
         Self {
             buffers: Buffers::default(),
-            probes: Semaphore::new(PROBES),
+            questions: Arc::new(Semaphore::new(health::AT_ONCE)),
             connections: TaskTracker::new(),
             closed: CancellationToken::new(),
         }

@@ -14,19 +14,31 @@ use crate::intent::{
     Affinity, Backend, Balancer, Delivery, HealthCheck, Port, PortKey, Probe, Protocol, Settings,
     TrafficPolicy,
 };
+use crate::plane::Forwarding;
 
-/// The balancer that this Service asks for, at these addresses.
-pub fn balancer(spec: &Spec, asked: &Asked, addresses: &[IpAddr]) -> Result<Balancer, Error> {
+/// Where the proxy of a node says whether it works: what upstream's own load balancers ask for the policy Cluster.
+const NODE_PROXY: (u16, &str) = (10256, "/healthz");
+
+/// The balancer that this Service asks for, at these addresses, for a data plane that forwards like this.
+pub fn balancer(
+    spec: &Spec,
+    asked: &Asked,
+    addresses: &[IpAddr],
+    forwarding: Forwarding,
+) -> Result<Balancer, Error> {
     let mut ports = BTreeMap::new();
     for port in &spec.ports {
-        let node_port = port.node_port.ok_or_else(|| {
-            Error::invalid_config(format!(
-                "port {} has no node port, and the proxy can reach nothing else",
-                port.port
-            ))
-        })?;
-        let backends = backends(spec, node_port);
-        ports.insert(key(port)?, Port { backends, delivery: Delivery::Rewritten });
+        let (number, delivery) = match (port.node_port, forwarding) {
+            (Some(node_port), _) => (node_port, Delivery::Rewritten),
+            (None, Forwarding::Kernel) => (port.port, Delivery::Unmodified),
+            (None, Forwarding::UserSpace) => {
+                return Err(Error::invalid_config(format!(
+                    "port {} has no node port, and the proxy can reach nothing else",
+                    port.port
+                )));
+            }
+        };
+        ports.insert(key(port)?, Port { backends: backends(spec, number, forwarding), delivery });
     }
     Ok(Balancer {
         cluster: spec.identity.cluster.id().map(ToString::to_string),
@@ -34,21 +46,21 @@ pub fn balancer(spec: &Spec, asked: &Asked, addresses: &[IpAddr]) -> Result<Bala
         name: spec.identity.name.clone(),
         addresses: addresses.iter().copied().collect(),
         ports,
-        settings: settings(spec, asked),
+        settings: settings(spec, asked, forwarding),
     })
 }
 
 /// A balancer with the spec's nodes as its backends, and nothing else changed.
-pub fn with_backends(held: &Balancer, spec: &Spec) -> Balancer {
+pub fn with_backends(held: &Balancer, spec: &Spec, forwarding: Forwarding) -> Balancer {
     let mut changed = held.clone();
     for (key, port) in &mut changed.ports {
         let in_force = port.backends.iter().next().map(|backend| backend.port);
         let in_spec = || {
             let same = spec.ports.iter().find(|port| self::key(port).is_ok_and(|found| found == *key))?;
-            same.node_port
+            same.node_port.or_else(|| (port.delivery == Delivery::Unmodified).then_some(key.port))
         };
-        let Some(node_port) = in_force.or_else(in_spec) else { continue };
-        port.backends = backends(spec, node_port);
+        let Some(number) = in_force.or_else(in_spec) else { continue };
+        port.backends = backends(spec, number, forwarding);
     }
     changed
 }
@@ -64,7 +76,7 @@ fn key(port: &contract::Port) -> Result<PortKey, Error> {
         contract::Protocol::Udp => Protocol::Udp,
         contract::Protocol::Sctp => {
             return Err(Error::invalid_config(format!(
-                "port {} is SCTP, which the proxy cannot forward",
+                "port {} is SCTP, which no data plane here can forward",
                 port.port
             )));
         }
@@ -72,7 +84,7 @@ fn key(port: &contract::Port) -> Result<PortKey, Error> {
     Ok(PortKey { protocol, port: port.port })
 }
 
-fn settings(spec: &Spec, asked: &Asked) -> Settings {
+fn settings(spec: &Spec, asked: &Asked, forwarding: Forwarding) -> Settings {
     let (traffic_policy, served) = match spec.traffic_policy {
         contract::TrafficPolicy::Cluster => (TrafficPolicy::Cluster, None),
         contract::TrafficPolicy::Local => (TrafficPolicy::Local, spec.health_check.as_ref()),
@@ -80,6 +92,10 @@ fn settings(spec: &Spec, asked: &Asked) -> Settings {
     let probe = match (asked.check, served) {
         (Check::None, _) => Probe::None,
         (Check::Auto, Some(check)) => Probe::Http { port: check.port, path: check.path.clone() },
+        // One question for each node, whatever the number of balancers. A proxy finds out more from its own connections.
+        (Check::Auto, None) if forwarding == Forwarding::Kernel => {
+            Probe::Http { port: NODE_PROXY.0, path: NODE_PROXY.1.to_owned() }
+        }
         (Check::Auto | Check::Tcp, _) => Probe::Tcp,
     };
     let source_ranges = if spec.source_ranges.allows_everybody() {
@@ -100,26 +116,42 @@ fn settings(spec: &Spec, asked: &Asked) -> Settings {
 }
 
 /// The spec's nodes at this port. Of two Nodes that claim one address only the first is used: the data plane could not
-/// tell them apart.
-fn backends(spec: &Spec, node_port: u16) -> BTreeSet<Backend> {
-    let family = spec.families.first().copied().unwrap_or(Family::V4);
-    let all: BTreeSet<Backend> =
-        spec.nodes.iter().filter_map(|node| backend(node, node_port, family)).collect();
+/// tell them apart. The kernel keeps to the family of the virtual address, so there a node is behind it in each family that it
+/// has; user space reaches a node in any, and once.
+fn backends(spec: &Spec, port: u16, forwarding: Forwarding) -> BTreeSet<Backend> {
+    let first = spec.families.first().copied().unwrap_or(Family::V4);
+    let addresses = |node: &Node| -> Vec<IpAddr> {
+        match forwarding {
+            Forwarding::UserSpace => address(node, first).or_else(|| any_address(node)).into_iter().collect(),
+            Forwarding::Kernel => spec.families.iter().filter_map(|family| address(node, *family)).collect(),
+        }
+    };
+    let all: BTreeSet<Backend> = spec
+        .nodes
+        .iter()
+        .filter_map(|node| Some((node.metadata.name.clone()?, addresses(node))))
+        .flat_map(|(node, addresses)| {
+            addresses.into_iter().map(move |address| Backend { node: node.clone(), address, port, weight: 1 })
+        })
+        .collect();
     let mut sockets = BTreeSet::new();
     all.into_iter().filter(|backend| sockets.insert(backend.socket())).collect()
 }
 
-/// A node's port as a backend; `None` for a node without an address.
-fn backend(node: &Node, port: u16, family: Family) -> Option<Backend> {
-    let addresses = node.status.as_ref()?.addresses.as_deref()?;
-    let of_type = |type_: &str| {
-        let known = addresses.iter().filter(|each| each.type_ == type_);
-        let parsed: Vec<IpAddr> = known.filter_map(|each| each.address.parse().ok()).collect();
-        let same_family = parsed.iter().find(|address| family_of(**address) == family);
-        same_family.or(parsed.first()).copied()
-    };
-    let address = of_type(INTERNAL_IP).or_else(|| of_type(EXTERNAL_IP))?;
-    Some(Backend { node: node.metadata.name.clone()?, address, port, weight: 1 })
+/// A node's address in this family.
+fn address(node: &Node, family: Family) -> Option<IpAddr> {
+    let of_family = |type_| addresses(node, type_).into_iter().find(|address| family_of(*address) == family);
+    of_family(INTERNAL_IP).or_else(|| of_family(EXTERNAL_IP))
+}
+
+/// A node's address in whatever family it has.
+fn any_address(node: &Node) -> Option<IpAddr> {
+    addresses(node, INTERNAL_IP).into_iter().chain(addresses(node, EXTERNAL_IP)).next()
+}
+
+fn addresses(node: &Node, type_: &str) -> Vec<IpAddr> {
+    let known = node.status.as_ref().and_then(|status| status.addresses.as_deref()).unwrap_or_default();
+    known.iter().filter(|each| each.type_ == type_).filter_map(|each| each.address.parse().ok()).collect()
 }
 
 #[cfg(test)]

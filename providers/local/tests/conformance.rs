@@ -6,11 +6,13 @@ use testkit::conformance::{page, run};
 
 mod conformance {
     mod plane;
+    pub(super) mod room;
     pub(super) mod stand_in;
     mod table;
     mod trouble;
 }
 
+use conformance::room;
 use conformance::stand_in::Site;
 
 #[test]
@@ -20,4 +22,15 @@ fn the_provider_keeps_every_promise() {
     report.write().unwrap();
     report.assert_conforms();
     page::assert_on_record(&report, "local");
+}
+
+#[test]
+fn the_provider_keeps_every_promise_with_the_data_plane_in_the_kernel() {
+    let Some(room) = room::Room::enter() else { return };
+    let report = run(&Site::in_kernel());
+    println!("{report}");
+    report.write_beside("nft").unwrap();
+    report.assert_conforms();
+    page::assert_on_record(&report, "local-nft");
+    drop(room);
 }

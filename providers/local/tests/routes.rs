@@ -228,7 +228,7 @@ async fn cleanup_removes_all_of_ours_and_nothing_else() {
     let hold = async move { vip::Addresses::open(None).await.unwrap().hold(&wanted).await.unwrap() };
     router.run(hold).await;
     drop(slot);
-    let found = router.run(async { cleanup::Found::look().unwrap() }).await;
+    let found = router.run(async { cleanup::Found::look().await.unwrap() }).await;
     assert_eq!((found.addresses.len(), found.routes.len()), (2, 2));
     assert_eq!(router.run(cleanup::remove()).await.unwrap(), found);
     assert_eq!(all(), before);

@@ -44,5 +44,6 @@ fn line(status: &BackendStatus) -> String {
         Health::Unhealthy { why } => format!("unhealthy: {why}"),
     };
     let draining = if status.draining { ", draining" } else { "" };
-    format!("{}  {health}{draining}, {} connections", status.backend, status.connections)
+    let connections = status.connections.map(|count| format!(", {count} connections")).unwrap_or_default();
+    format!("{}  {health}{draining}{connections}", status.backend)
 }

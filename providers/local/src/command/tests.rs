@@ -51,7 +51,7 @@ fn the_overview_tells_what_is_not_open_and_who_is_not_healthy() {
             port: PortKey::tcp(80),
             backend,
             health: Health::Unhealthy { why: "connection refused".into() },
-            connections: 3,
+            connections: Some(3),
             draining: false,
         }],
         problems: Vec::new(),

@@ -89,7 +89,7 @@ pub enum ClientAddress {
 }
 
 /// How a backend is asked whether it serves.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HealthCheck {
     /// What is asked.
@@ -107,7 +107,7 @@ pub struct HealthCheck {
 }
 
 /// What a backend is asked.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Probe {
     /// Nothing: it counts as healthy.

@@ -48,8 +48,8 @@ pub struct BackendStatus {
     pub backend: Backend,
     /// What the health check says.
     pub health: Health,
-    /// TCP connections and UDP clients that it has.
-    pub connections: u64,
+    /// TCP connections and UDP clients that it has; `None` where they are not counted.
+    pub connections: Option<u64>,
     /// Whether it left the intent and only keeps what it has.
     pub draining: bool,
 }

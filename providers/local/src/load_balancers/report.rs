@@ -8,15 +8,23 @@ use k8s_openapi::api::core::v1::{LoadBalancerIngress, LoadBalancerStatus};
 
 use crate::allocation::family_of;
 use crate::intent::{Balancer, Status};
+use crate::plane::Forwarding;
 
-/// The status of a balancer at these addresses, in the order of the Service's families. The proxy ends connections
-/// itself, so nodes must not take a short cut to the virtual address.
-pub(super) fn status(addresses: impl IntoIterator<Item = IpAddr>, families: &[Family]) -> LoadBalancerStatus {
+/// The status of a balancer at these addresses, in the order of the Service's families.
+pub(super) fn status(
+    addresses: impl IntoIterator<Item = IpAddr>,
+    families: &[Family],
+    forwarding: Forwarding,
+) -> LoadBalancerStatus {
     let mut addresses: Vec<IpAddr> = addresses.into_iter().collect();
     addresses.sort_by_key(|address| families.iter().position(|family| *family == family_of(*address)));
+    let ip_mode = match forwarding {
+        Forwarding::UserSpace => ip_modes::PROXY,
+        Forwarding::Kernel => ip_modes::VIP,
+    };
     let ingress = addresses.into_iter().map(|address| LoadBalancerIngress {
         ip: Some(address.to_string()),
-        ip_mode: Some(ip_modes::PROXY.to_owned()),
+        ip_mode: Some(ip_mode.to_owned()),
         ..LoadBalancerIngress::default()
     });
     LoadBalancerStatus { ingress: Some(ingress.collect()) }

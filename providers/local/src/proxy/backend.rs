@@ -8,8 +8,11 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use tracing::info;
 
 use super::lock;
+use super::scope::Scope;
+use crate::health::Patient;
 use crate::intent;
 use crate::intent::status::Health;
 
@@ -176,6 +179,35 @@ impl Backend {
         self.active.fetch_add(1, Ordering::Relaxed);
         self.connections.fetch_add(1, Ordering::Relaxed);
         Claim(Arc::clone(self))
+    }
+}
+
+/// A backend as its health check sees it.
+#[derive(Debug)]
+pub(super) struct Asked {
+    /// The backend.
+    pub(super) backend: Arc<Backend>,
+    /// The balancer that it belongs to.
+    pub(super) scope: Arc<Scope>,
+}
+
+impl Patient for Asked {
+    fn socket(&self) -> SocketAddr {
+        self.backend.socket()
+    }
+
+    fn health(&self) -> Health {
+        self.backend.health()
+    }
+
+    fn judge(&self, health: Health) {
+        if self.backend.judge(health.clone()) {
+            info!(backend = %self.backend.wanted(), service = %self.scope.names(), ?health, "health changed");
+        }
+    }
+
+    async fn doubted(&self) {
+        self.backend.doubt.notified().await;
     }
 }
 

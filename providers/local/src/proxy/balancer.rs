@@ -8,11 +8,12 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
-use super::backend::Backend;
+use super::Shared;
+use super::backend::{Asked, Backend};
 use super::group::Group;
 use super::listen::Listening;
 use super::scope::{Names, Scope};
-use super::{Shared, health};
+use crate::health;
 use crate::intent::status::{BackendStatus, BalancerStatus};
 use crate::intent::{self, Delivery, Listener, PortKey, Protocol, Settings};
 
@@ -147,7 +148,8 @@ impl Balancer {
             Backend::new(wanted, known, self.scope.closed.child_token())
         };
         let Some(port) = self.ports.get_mut(&key) else { return };
-        let check = health::watch(Arc::clone(&backend), key.protocol, Arc::clone(&self.scope));
+        let patient = Arc::new(Asked { backend: Arc::clone(&backend), scope: Arc::clone(&self.scope) });
+        let check = health::watch(patient, key.protocol, self.scope.round());
         port.checks.insert(backend.socket(), tokio::spawn(check));
         port.group.add(backend);
     }
@@ -241,7 +243,7 @@ fn backend_status(port: PortKey, backend: &Backend) -> BackendStatus {
         port,
         backend: backend.wanted(),
         health: backend.health(),
-        connections: backend.active(),
+        connections: Some(backend.active()),
         draining: backend.is_draining(),
     }
 }

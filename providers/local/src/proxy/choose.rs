@@ -6,19 +6,19 @@ use crate::intent::Algorithm;
 
 /// A backend that may be chosen.
 #[derive(Debug)]
-pub(super) struct Candidate<'a> {
+pub(crate) struct Candidate<'a> {
     /// Its address and port.
-    pub(super) socket: SocketAddr,
+    pub(crate) socket: SocketAddr,
     /// Its share; not zero.
-    pub(super) weight: u16,
+    pub(crate) weight: u16,
     /// The connections that it has.
-    pub(super) active: u64,
+    pub(crate) active: u64,
     /// Its place in the round, kept between two choices.
-    pub(super) turn: &'a mut i64,
+    pub(crate) turn: &'a mut i64,
 }
 
 /// The candidate that takes a connection of this client; `None` if there is none.
-pub(super) fn choose(
+pub(crate) fn choose(
     algorithm: Algorithm,
     client: IpAddr,
     mut candidates: Vec<Candidate<'_>>,

@@ -25,7 +25,7 @@ pub struct Client {
 #[derive(Debug, thiserror::Error)]
 pub enum FeedError {
     /// Somebody else changed the intent meanwhile: read it again.
-    #[error("the proxy is at revision {in_force}, and the change was made from revision {made_from}")]
+    #[error("the data plane is at revision {in_force}, and the change was made from revision {made_from}")]
     Conflict {
         /// The revision in force.
         in_force: u64,
@@ -33,10 +33,10 @@ pub enum FeedError {
         made_from: u64,
     },
     /// It can never be true.
-    #[error("the proxy refuses: {0}")]
+    #[error("the data plane refuses: {0}")]
     Refused(String),
     /// It tried and failed.
-    #[error("the proxy failed: {0}")]
+    #[error("the data plane failed: {0}")]
     Failed(String),
     /// Nobody answers, or the answer cannot be read. Whether an intent is in force is not known.
     #[error("speaking to the proxy at {}", .0.display())]

@@ -39,7 +39,7 @@ pub(super) fn of_connection(version: ProxyProtocol, client: SocketAddr, balancer
 }
 
 /// The header of a connection that the balancer makes for itself, to ask whether the backend lives.
-pub(super) fn of_probe(version: ProxyProtocol) -> Vec<u8> {
+pub(crate) fn of_probe(version: ProxyProtocol) -> Vec<u8> {
     match version {
         ProxyProtocol::V1 => b"PROXY UNKNOWN\r\n".to_vec(),
         ProxyProtocol::V2 => binary(LOCAL, 0, &[]),

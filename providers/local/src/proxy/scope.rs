@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{Shared, lock};
+use crate::health::Round;
 use crate::intent::Settings;
 
 /// A problem that was not seen for this long is over: longer than anything waits before it is tried again.
@@ -92,9 +93,13 @@ impl Scope {
         Arc::clone(&self.settings.borrow())
     }
 
-    /// The settings in force, and those that follow.
-    pub(super) fn follow_settings(&self) -> watch::Receiver<Arc<Settings>> {
-        self.settings.subscribe()
+    /// How its backends are asked whether they serve.
+    pub(super) fn round(&self) -> Round {
+        Round {
+            settings: self.settings.subscribe(),
+            end: self.closed.clone(),
+            questions: Arc::clone(&self.shared.questions),
+        }
     }
 
     /// Puts settings in force: for clients that come from now on.

@@ -54,7 +54,7 @@ fn new(address: SocketAddr, kind: Type) -> io::Result<Socket> {
 }
 
 /// Connects to a backend, from the given address if there is one and from the machine's own otherwise.
-pub(super) async fn connect(backend: SocketAddr, from: Option<IpAddr>) -> io::Result<TcpStream> {
+pub(crate) async fn connect(backend: SocketAddr, from: Option<IpAddr>) -> io::Result<TcpStream> {
     let socket = new(backend, Type::STREAM)?;
     if let Some(from) = from {
         bind_transparently(&socket, from)?;
@@ -100,7 +100,7 @@ pub(super) fn tune(stream: &TcpStream) -> io::Result<()> {
 }
 
 /// Makes closing this connection a reset: its peer must not take what it got for all there was.
-pub(super) fn reset_on_close(stream: &TcpStream) {
+pub(crate) fn reset_on_close(stream: &TcpStream) {
     // A connection that is already gone cannot be set, and need not.
     let _ = stream.set_zero_linger();
 }

@@ -28,7 +28,7 @@ fn nodes() -> Vec<Arc<Node>> {
 fn wanted(service: impl Into<Service>) -> Balancer {
     let spec = Spec::new(Arc::new(service.into()), nodes(), &ClusterIdentity::default()).unwrap();
     let asked = Asked::of(&spec.service).unwrap();
-    balancer(&spec, &asked, &["192.0.2.7".parse().unwrap()]).unwrap()
+    balancer(&spec, &asked, &["192.0.2.7".parse().unwrap()], Forwarding::UserSpace).unwrap()
 }
 
 fn sockets(balancer: &Balancer, key: PortKey) -> Vec<String> {

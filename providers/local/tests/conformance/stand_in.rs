@@ -20,13 +20,14 @@ use provider_local::inventory::Source;
 use provider_local::pool::Range;
 use provider_local::provider::cloud_from;
 use provider_local::routes::{NodeRoutes, metric};
+use tempfile::TempDir;
 use testkit::conformance::Time;
 use testkit::conformance::stand_in::{
     Aim, Balancer, Contents, Control, Count, Detail, Fault, Foreign, Instance, Manners, Object, Route, Seed,
     StandIn, unsupported,
 };
 
-use super::plane::HeldPlane;
+use super::plane::Plane;
 use super::table::{Entry, HeldTable};
 use super::trouble::{Course, Trouble};
 
@@ -53,13 +54,15 @@ const GREEDY: &str = "greedy";
 pub(crate) struct Site {
     numbers: AtomicU64,
     scene: Mutex<Option<Scene>>,
+    /// Where the data plane in the kernel keeps its intent; `None` for one that is only a value.
+    kernel: Option<TempDir>,
 }
 
 /// What a reset sets up.
 #[derive(Clone)]
 struct Scene {
     machines: Machines,
-    plane: HeldPlane,
+    plane: Plane,
     table: HeldTable,
     trouble: Trouble,
 }
@@ -117,7 +120,13 @@ fn id_of(machine: &Instance) -> &str {
 impl Site {
     /// In the process, in virtual time.
     pub(crate) fn in_process() -> Arc<dyn StandIn> {
-        Arc::new(Self { numbers: AtomicU64::new(0), scene: Mutex::new(None) })
+        Arc::new(Self { numbers: AtomicU64::new(0), scene: Mutex::new(None), kernel: None })
+    }
+
+    /// With the data plane in the kernel of this thread's network namespace, in real time.
+    pub(crate) fn in_kernel() -> Arc<dyn StandIn> {
+        let folder = Some(tempfile::tempdir().unwrap());
+        Arc::new(Self { numbers: AtomicU64::new(0), scene: Mutex::new(None), kernel: folder })
     }
 
     fn scene(&self) -> Scene {
@@ -125,11 +134,8 @@ impl Site {
     }
 
     /// Changes the intent behind the provider's back.
-    fn edit(&self, change: impl FnOnce(&mut Intent)) {
-        let scene = self.scene();
-        let mut held = scene.plane.held.lock().unwrap();
-        change(&mut held);
-        held.revision += 1;
+    async fn edit(&self, change: impl FnOnce(&mut Intent)) {
+        self.scene().plane.edit(change).await;
     }
 }
 
@@ -140,11 +146,12 @@ impl StandIn for Site {
     }
 
     fn title(&self) -> String {
-        "an inventory and a data plane in the process".to_owned()
+        let plane = if self.kernel.is_some() { "the data plane nft" } else { "a data plane in the process" };
+        format!("an inventory and {plane}")
     }
 
     fn time(&self) -> Time {
-        Time::Virtual
+        if self.kernel.is_some() { Time::Real } else { Time::Virtual }
     }
 
     async fn reset(&self, manners: Manners) -> Control<()> {
@@ -156,7 +163,11 @@ impl StandIn for Site {
         }
         let trouble = Trouble::with_latency(manners.latency);
         let machines = Machines { listed: Arc::default(), trouble: trouble.clone() };
-        let (plane, table) = (HeldPlane::new(trouble.clone()), HeldTable::new(trouble.clone()));
+        let plane = match &self.kernel {
+            Some(folder) => Plane::in_kernel(trouble.clone(), folder.path()).await,
+            None => Plane::in_name(trouble.clone()),
+        };
+        let table = HeldTable::new(trouble.clone());
         *self.scene.lock().unwrap() = Some(Scene { machines, plane, table, trouble });
         Ok(())
     }
@@ -175,7 +186,7 @@ impl StandIn for Site {
 
     async fn contents(&self) -> Control<Contents> {
         let scene = self.scene();
-        let intent = scene.plane.held.lock().unwrap().clone();
+        let intent = scene.plane.now().await;
         let balancers = intent.balancers.iter().map(|(uid, balancer)| object(uid, balancer));
         let routes = scene.table.routes.lock().unwrap();
         Ok(Contents { objects: balancers.chain(routes.iter().map(route_object)).collect() })
@@ -240,12 +251,12 @@ impl StandIn for Site {
             Foreign::Volume { .. } => return unsupported("has no volumes"),
         };
         let balancer = foreign_balancer(name, cluster.clone(), ["198.51.100.77".parse().unwrap()].into());
-        self.edit(|intent| drop(intent.balancers.insert(name.clone(), balancer)));
+        self.edit(|intent| drop(intent.balancers.insert(name.clone(), balancer))).await;
         Ok(name.clone())
     }
 
     async fn remove(&self, object: &str) -> Control<()> {
-        self.edit(|intent| assert!(intent.balancers.remove(object).is_some(), "{object} is not there"));
+        self.edit(|intent| assert!(intent.balancers.remove(object).is_some(), "{object} is not there")).await;
         Ok(())
     }
 
@@ -253,7 +264,8 @@ impl StandIn for Site {
         self.edit(|intent| {
             let held = intent.balancers.get_mut(balancer).expect("it was shown");
             held.ports.pop_last();
-        });
+        })
+        .await;
         Ok(())
     }
 
@@ -271,7 +283,7 @@ impl StandIn for Site {
                 let ranges = config.pools.iter().flat_map(|pool| &pool.ranges);
                 let all = ranges.flat_map(Range::addresses).collect();
                 let greedy = foreign_balancer(GREEDY, None, all);
-                self.edit(|intent| drop(intent.balancers.insert(GREEDY.to_owned(), greedy)));
+                self.edit(|intent| drop(intent.balancers.insert(GREEDY.to_owned(), greedy))).await;
                 Ok(())
             }
             _ => {
@@ -283,7 +295,7 @@ impl StandIn for Site {
 
     async fn heal(&self) {
         self.scene().trouble.clear();
-        self.edit(|intent| drop(intent.balancers.remove(GREEDY)));
+        self.edit(|intent| drop(intent.balancers.remove(GREEDY))).await;
     }
 }
 

@@ -6,7 +6,11 @@
 //!
 //! The same with `fd00:88::` and `fd00:77::`. The balancer is everybody's gateway and has the virtual addresses.
 
-#![allow(clippy::unwrap_used, reason = "what sets a test up stops it where it stands")]
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    reason = "what sets a test up stops it where it stands; several targets share it"
+)]
 
 use std::fs;
 use std::io::Write as _;
@@ -173,6 +177,14 @@ impl Room {
     /// Runs something on this machine.
     pub(crate) async fn run<T: Send + 'static>(&self, task: impl Future<Output = T> + Send + 'static) -> T {
         self.runtime.as_ref().unwrap().spawn(task).await.unwrap()
+    }
+
+    /// A program on this machine: what it wrote, or its complaint.
+    pub(crate) fn program(&self, line: &str) -> Result<String, String> {
+        let output =
+            Command::new("ip").args(["netns", "exec", &self.name]).args(line.split(' ')).output().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+        if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
     }
 
     /// An `ip` command on this machine, and what it says.

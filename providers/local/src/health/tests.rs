@@ -4,8 +4,30 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::intent;
-use crate::proxy::scope::Names;
+
+/// One who is asked, and remembers what was said of it.
+struct Subject {
+    socket: SocketAddr,
+    health: std::sync::Mutex<Health>,
+}
+
+impl Patient for Subject {
+    fn socket(&self) -> SocketAddr {
+        self.socket
+    }
+
+    fn health(&self) -> Health {
+        self.health.lock().unwrap().clone()
+    }
+
+    fn judge(&self, health: Health) {
+        *self.health.lock().unwrap() = health;
+    }
+
+    fn doubted(&self) -> impl Future<Output = ()> + Send {
+        std::future::pending()
+    }
+}
 
 fn failure() -> io::Error {
     io::Error::other("refused")
@@ -76,23 +98,25 @@ async fn only_a_2xx_answer_is_a_good_one(#[case] answer: &'static str, #[case] f
     assert_eq!(asked.err().map(|error| error.to_string()).as_deref(), failure);
 }
 
-fn scope(probe: Probe) -> Arc<Scope> {
+fn settings(probe: Probe) -> watch::Sender<Arc<Settings>> {
     let pace = HealthCheck {
         interval: Duration::from_millis(50),
         timeout: Duration::from_millis(50),
         ..HealthCheck::of(probe)
     };
-    let settings = Settings { health_check: pace, ..Settings::default() };
-    Scope::new(Arc::default(), Names { namespace: "shop".into(), name: "web".into() }, settings)
+    watch::Sender::new(Arc::new(Settings { health_check: pace, ..Settings::default() }))
 }
 
-fn backend(socket: SocketAddr) -> Arc<Backend> {
-    let wanted =
-        intent::Backend { node: "node-1".into(), address: socket.ip(), port: socket.port(), weight: 1 };
-    Backend::new(wanted, Health::Unknown, CancellationToken::new())
+fn round(settings: &watch::Sender<Arc<Settings>>) -> Round {
+    let questions = Arc::new(Semaphore::new(AT_ONCE));
+    Round { settings: settings.subscribe(), end: CancellationToken::new(), questions }
 }
 
-async fn becomes(backend: &Backend, wanted: impl Fn(&Health) -> bool) {
+fn subject(socket: SocketAddr) -> Arc<Subject> {
+    Arc::new(Subject { socket, health: Health::Unknown.into() })
+}
+
+async fn becomes(backend: &Subject, wanted: impl Fn(&Health) -> bool) {
     let deadline = Instant::now() + Duration::from_secs(10);
     while !wanted(&backend.health()) {
         assert!(Instant::now() < deadline, "still {:?}", backend.health());
@@ -104,8 +128,8 @@ async fn becomes(backend: &Backend, wanted: impl Fn(&Health) -> bool) {
 async fn a_backend_is_followed_down_and_up_again() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let socket = listener.local_addr().unwrap();
-    let (backend, scope) = (backend(socket), scope(Probe::Tcp));
-    let watching = tokio::spawn(watch(Arc::clone(&backend), Protocol::Tcp, Arc::clone(&scope)));
+    let (backend, settings) = (subject(socket), settings(Probe::Tcp));
+    let watching = tokio::spawn(watch(Arc::clone(&backend), Protocol::Tcp, round(&settings)));
     becomes(&backend, |health| *health == Health::Healthy).await;
     drop(listener);
     becomes(&backend, |health| matches!(health, Health::Unhealthy { why } if why.contains("refused"))).await;
@@ -118,9 +142,9 @@ async fn a_backend_is_followed_down_and_up_again() {
 async fn a_server_that_never_answers_is_unhealthy() {
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = silent.local_addr().unwrap().port();
-    let (backend, scope) =
-        (backend(silent.local_addr().unwrap()), scope(Probe::Http { port, path: "/healthz".into() }));
-    let watching = tokio::spawn(watch(Arc::clone(&backend), Protocol::Udp, scope));
+    let (backend, settings) =
+        (subject(silent.local_addr().unwrap()), settings(Probe::Http { port, path: "/healthz".into() }));
+    let watching = tokio::spawn(watch(Arc::clone(&backend), Protocol::Udp, round(&settings)));
     becomes(&backend, |health| matches!(health, Health::Unhealthy { why } if why == "no answer in time"))
         .await;
     watching.abort();
@@ -129,10 +153,10 @@ async fn a_server_that_never_answers_is_unhealthy() {
 #[tokio::test]
 async fn other_settings_take_effect_without_a_restart() {
     let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    let (backend, scope) = (backend(nobody), scope(Probe::Tcp));
-    let watching = tokio::spawn(watch(Arc::clone(&backend), Protocol::Tcp, Arc::clone(&scope)));
+    let (backend, settings) = (subject(nobody), settings(Probe::Tcp));
+    let watching = tokio::spawn(watch(Arc::clone(&backend), Protocol::Tcp, round(&settings)));
     becomes(&backend, |health| matches!(health, Health::Unhealthy { .. })).await;
-    scope.configure(Settings::default());
+    settings.send_replace(Arc::default());
     becomes(&backend, |health| *health == Health::Unchecked).await;
     watching.abort();
 }

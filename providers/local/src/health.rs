@@ -7,25 +7,53 @@ use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+use tokio::sync::{Semaphore, watch};
 use tokio::time::{sleep, timeout};
-use tracing::info;
+use tokio_util::sync::CancellationToken;
 
-use super::backend::Backend;
-use super::scope::Scope;
-use super::{header, socket};
 use crate::intent::status::Health;
 use crate::intent::{HealthCheck, Probe, Protocol, ProxyProtocol, Settings};
+use crate::proxy::{header, socket};
+
+/// One who is asked.
+pub(crate) trait Patient: Send + Sync + 'static {
+    /// Its address and port.
+    fn socket(&self) -> SocketAddr;
+
+    /// What is believed of it.
+    fn health(&self) -> Health;
+
+    /// Takes the word of the check.
+    fn judge(&self, health: Health);
+
+    /// Completes when there is a reason to ask before the time.
+    fn doubted(&self) -> impl Future<Output = ()> + Send;
+}
+
+/// How it is asked, until when, and together with whom.
+#[derive(Debug, Clone)]
+pub(crate) struct Round {
+    /// The settings in force, and those that follow.
+    pub(crate) settings: watch::Receiver<Arc<Settings>>,
+    /// Ends it.
+    pub(crate) end: CancellationToken,
+    /// Limits the questions in flight over all who are asked.
+    pub(crate) questions: Arc<Semaphore>,
+}
+
+/// Questions in flight at once.
+pub(crate) const AT_ONCE: usize = 256;
 
 /// The pause between a failure and the question that confirms it, and the shortest one between any two.
 const CONFIRM: Duration = Duration::from_millis(100);
 
 /// What is known of a backend before it was asked.
-pub(super) fn before_the_first_answer(protocol: Protocol, check: &HealthCheck) -> Health {
+pub(crate) fn before_the_first_answer(protocol: Protocol, check: &HealthCheck) -> Health {
     if is_asked(protocol, check) { Health::Unknown } else { Health::Unchecked }
 }
 
-/// A UDP port cannot be asked whether it takes connections.
-fn is_asked(protocol: Protocol, check: &HealthCheck) -> bool {
+/// Whether a port is asked at all: one of UDP cannot be asked whether it takes connections.
+pub(crate) fn is_asked(protocol: Protocol, check: &HealthCheck) -> bool {
     match check.probe {
         Probe::None => false,
         Probe::Tcp => protocol == Protocol::Tcp,
@@ -34,16 +62,14 @@ fn is_asked(protocol: Protocol, check: &HealthCheck) -> bool {
 }
 
 /// Asks until the backend leaves the intent, which aborts this, or everything ends.
-pub(super) async fn watch(backend: Arc<Backend>, protocol: Protocol, scope: Arc<Scope>) {
-    let mut following = scope.follow_settings();
-    let end = scope.closed.clone();
+pub(crate) async fn watch<P: Patient>(patient: Arc<P>, protocol: Protocol, mut round: Round) {
     loop {
-        let settings = Arc::clone(&following.borrow_and_update());
-        let asking = ask_for_ever(&backend, protocol, &scope, &settings);
+        let settings = Arc::clone(&round.settings.borrow_and_update());
+        let asking = ask_for_ever(&*patient, protocol, &round.questions, &settings);
         tokio::select! {
-            () = end.cancelled() => return,
+            () = round.end.cancelled() => return,
             () = asking => {}
-            new = following.wait_for(|new| asks_differently(new, &settings)) => if new.is_err() { return },
+            new = round.settings.wait_for(|new| asks_differently(new, &settings)) => if new.is_err() { return },
         }
     }
 }
@@ -52,29 +78,31 @@ fn asks_differently(new: &Settings, old: &Settings) -> bool {
     (&new.health_check, new.proxy_protocol) != (&old.health_check, old.proxy_protocol)
 }
 
-async fn ask_for_ever(backend: &Backend, protocol: Protocol, scope: &Scope, settings: &Settings) {
+async fn ask_for_ever(
+    patient: &impl Patient,
+    protocol: Protocol,
+    questions: &Semaphore,
+    settings: &Settings,
+) {
     let check = &settings.health_check;
     if !is_asked(protocol, check) {
-        backend.judge(Health::Unchecked);
+        patient.judge(Health::Unchecked);
         return std::future::pending().await;
     }
-    if backend.health() == Health::Unchecked {
-        backend.judge(Health::Unknown);
+    if patient.health() == Health::Unchecked {
+        patient.judge(Health::Unknown);
     }
     let mut run = Run::default();
     loop {
-        let answer = ask(backend.socket(), settings, scope).await;
-        let verdict = run.verdict(&backend.health(), check, answer.as_ref().err());
-        if let Some(health) = verdict
-            && backend.judge(health.clone())
-        {
-            info!(backend = %backend.wanted(), service = %scope.names(), ?health, "health changed");
+        let answer = ask(patient.socket(), settings, questions).await;
+        if let Some(health) = run.verdict(&patient.health(), check, answer.as_ref().err()) {
+            patient.judge(health);
         }
-        let pause = if run.is_undecided(&backend.health()) { CONFIRM } else { check.interval.max(CONFIRM) };
+        let pause = if run.is_undecided(&patient.health()) { CONFIRM } else { check.interval.max(CONFIRM) };
         tokio::select! {
             () = sleep(pause) => {}
             // A connection failed. A flood of them is still one question per moment.
-            () = backend.doubt.notified() => sleep(CONFIRM).await,
+            () = patient.doubted() => sleep(CONFIRM).await,
         }
     }
 }
@@ -114,9 +142,9 @@ impl Run {
 }
 
 /// Asks once.
-async fn ask(backend: SocketAddr, settings: &Settings, scope: &Scope) -> io::Result<()> {
+async fn ask(backend: SocketAddr, settings: &Settings, questions: &Semaphore) -> io::Result<()> {
     // Thousands of backends must not be asked in the same moment; whoever waits here has not been asked yet.
-    let Ok(_permit) = scope.shared.probes.acquire().await else {
+    let Ok(_permit) = questions.acquire().await else {
         return std::future::pending().await;
     };
     let question = async {
