@@ -95,7 +95,7 @@ fn new_backends_change_nothing_else() {
     let other = web().port(9090).on_node_port(31090).annotation("local.nephos/balance", "source-hash");
     let one = vec![Arc::clone(&nodes()[1])];
     let spec = Spec::new(Arc::new(other.into()), one, &ClusterIdentity::default()).unwrap();
-    let changed = with_backends(&held, &spec);
+    let changed = with_backends(&held, &spec, Forwarding::UserSpace);
     assert_eq!(sockets(&changed, PortKey::tcp(80)), ["b (10.0.0.2:30080)"]);
     assert_eq!(Balancer { ports: held.ports.clone(), ..changed }, held);
 }
