@@ -423,7 +423,8 @@ async fn a_restart_touches_nothing_and_a_standby_changes_nothing() {
     let settings = Settings { affinity, health_check: brisk(Probe::Tcp), ..Settings::default() };
     scene.put(vec![wish(settings)]).await;
     let place = scene.ask(WEB).await.unwrap().name;
-    let load = scene.world.client.run(async { Load::start(WEB, 4) }).await;
+    // One client, so that it does not run out of ports.
+    let load = scene.world.client.run(async { Load::start(WEB, 1) }).await;
     load.goes_on(200).await;
     let before = scene.handles();
     for _ in 0..3 {

@@ -81,3 +81,25 @@ fn every_problem_of_a_file_is_told_at_once() {
         assert!(report.contains(line), "{report}");
     }
 }
+
+#[test]
+fn the_kernel_is_chosen_by_its_kind_and_keys_of_one_kind_are_refused_for_the_other() {
+    let chosen = |text: &str| parse(text).unwrap().data_plane;
+    let kernel = |state: &str, addresses| {
+        DataPlaneChoice::Kernel(KernelChoice { state: PathBuf::from(state), addresses })
+    };
+    assert_eq!(chosen("dataPlane: {kind: nft}"), kernel(STATE, AddressChoice::Found));
+    assert_eq!(
+        chosen("dataPlane: {kind: nft, interface: eth1, state: here.json}"),
+        kernel("/etc/nephos/here.json", AddressChoice::Interface("eth1".into()))
+    );
+    assert_eq!(chosen("dataPlane: {kind: nft, announce: false}"), kernel(STATE, AddressChoice::Routed));
+    for (text, part) in [
+        ("dataPlane: {kind: nft, socket: /run/x}", "dataPlane.socket is for kind proxy"),
+        ("dataPlane: {interface: eth0}", "dataPlane.interface is for kind nft"),
+        ("dataPlane: {kind: nft, announce: false, interface: eth0}", "for addresses that are announced"),
+    ] {
+        let error = parse(text).unwrap_err().report();
+        assert!(error.contains(part) && error.contains("/etc/nephos/local.yaml:1"), "{error}");
+    }
+}

@@ -31,6 +31,13 @@ fn wanted(service: impl Into<Service>) -> Balancer {
     balancer(&spec, &asked, &["192.0.2.7".parse().unwrap()], Forwarding::UserSpace).unwrap()
 }
 
+/// The same for a data plane in the kernel.
+fn wanted_of_the_kernel(service: impl Into<Service>) -> Balancer {
+    let spec = Spec::new(Arc::new(service.into()), nodes(), &ClusterIdentity::default()).unwrap();
+    let asked = Asked::of(&spec.service).unwrap();
+    balancer(&spec, &asked, &["192.0.2.7".parse().unwrap()], Forwarding::Kernel).unwrap()
+}
+
 fn sockets(balancer: &Balancer, key: PortKey) -> Vec<String> {
     balancer.ports[&key].backends.iter().map(ToString::to_string).collect()
 }
@@ -88,7 +95,43 @@ fn new_backends_change_nothing_else() {
     let other = web().port(9090).on_node_port(31090).annotation("local.nephos/balance", "source-hash");
     let one = vec![Arc::clone(&nodes()[1])];
     let spec = Spec::new(Arc::new(other.into()), one, &ClusterIdentity::default()).unwrap();
-    let changed = with_backends(&held, &spec);
+    let changed = with_backends(&held, &spec, Forwarding::UserSpace);
     assert_eq!(sockets(&changed, PortKey::tcp(80)), ["b (10.0.0.2:30080)"]);
     assert_eq!(Balancer { ports: held.ports.clone(), ..changed }, held);
+}
+
+#[test]
+fn in_the_kernel_a_node_is_behind_each_family_that_it_has_and_never_behind_another() {
+    let with = |families: &[&str]| {
+        let mut service: Service = web().into();
+        service.spec.as_mut().unwrap().ip_families =
+            Some(families.iter().map(|family| (*family).to_owned()).collect());
+        sockets(&wanted_of_the_kernel(service), PortKey::tcp(80))
+    };
+    assert_eq!(with(&["IPv6"]), ["b ([2001:db8::2]:30080)"]);
+    let both =
+        ["a (10.0.0.1:30080)", "b (10.0.0.2:30080)", "b ([2001:db8::2]:30080)", "c (203.0.113.3:30080)"];
+    assert_eq!(with(&["IPv4", "IPv6"]), both);
+    assert_eq!(with(&["IPv6", "IPv4"]), both);
+}
+
+#[test]
+fn without_node_ports_the_kernel_passes_on_unmodified_and_keeps_to_that_when_nodes_change() {
+    let service = service("web").namespace("default").uid("u-1").load_balancer().port(80);
+    let wanted = wanted_of_the_kernel(service.clone());
+    let port = &wanted.ports[&PortKey::tcp(80)];
+    assert_eq!(port.delivery, Delivery::Unmodified);
+    assert_eq!(sockets(&wanted, PortKey::tcp(80))[0], "a (10.0.0.1:80)");
+    let mut without_nodes = wanted.clone();
+    without_nodes.ports.get_mut(&PortKey::tcp(80)).unwrap().backends.clear();
+    let spec = Spec::new(Arc::new(service.into()), nodes(), &ClusterIdentity::default()).unwrap();
+    assert_eq!(with_backends(&without_nodes, &spec, Forwarding::Kernel), wanted);
+}
+
+#[test]
+fn the_kernel_asks_each_nodes_proxy_once_for_all_balancers() {
+    let expected = Probe::Http { port: 10256, path: "/healthz".to_owned() };
+    assert_eq!(wanted_of_the_kernel(web()).settings.health_check.probe, expected);
+    let tcp = web().annotation("local.nephos/health-check", "tcp");
+    assert_eq!(wanted_of_the_kernel(tcp).settings.health_check.probe, Probe::Tcp);
 }

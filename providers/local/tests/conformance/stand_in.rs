@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use cloud_provider::load_balancer::Protocol;
@@ -161,7 +162,8 @@ impl StandIn for Site {
         if !manners.lag.is_zero() {
             return unsupported("shows an intent as soon as it is in force");
         }
-        let trouble = Trouble::with_latency(manners.latency);
+        let deadline = Duration::from_secs(if self.kernel.is_some() { 2 } else { 30 });
+        let trouble = Trouble::new(manners.latency, deadline);
         let machines = Machines { listed: Arc::default(), trouble: trouble.clone() };
         let plane = match &self.kernel {
             Some(folder) => Plane::in_kernel(trouble.clone(), folder.path()).await,

@@ -6,9 +6,6 @@ use std::time::Duration;
 
 use testkit::conformance::stand_in::{Aim, Calls, Count, Fault};
 
-/// How long a caller waits for an answer.
-const DEADLINE: Duration = Duration::from_secs(30);
-
 /// Faults that are armed and calls that were made. Cheap to clone.
 #[derive(Clone, Default)]
 pub(crate) struct Trouble(Arc<Mutex<State>>);
@@ -18,6 +15,8 @@ struct State {
     armed: Vec<(Fault, Aim, u64)>,
     count: Count,
     latency: Duration,
+    /// How long a caller waits for an answer.
+    deadline: Duration,
 }
 
 /// What to do with one call.
@@ -33,10 +32,8 @@ pub(crate) enum Course {
 }
 
 impl Trouble {
-    pub(crate) fn with_latency(latency: Duration) -> Self {
-        let trouble = Self::default();
-        trouble.0.lock().unwrap().latency = latency;
-        trouble
+    pub(crate) fn new(latency: Duration, deadline: Duration) -> Self {
+        Self(Arc::new(Mutex::new(State { latency, deadline, ..State::default() })))
     }
 
     pub(crate) fn arm(&self, fault: Fault, aim: Aim) {
@@ -80,7 +77,8 @@ impl Trouble {
             Some(Fault::Unreadable) => Ok(Course::Garble),
             Some(Fault::Hangs) => std::future::pending().await,
             Some(Fault::TimesOut) => {
-                tokio::time::sleep(DEADLINE).await;
+                let deadline = self.0.lock().unwrap().deadline;
+                tokio::time::sleep(deadline).await;
                 Err(io::ErrorKind::TimedOut.into())
             }
             Some(Fault::Unauthorized | Fault::Forbidden) => Err(io::ErrorKind::PermissionDenied.into()),

@@ -13,7 +13,7 @@ use provider_local::intent::{Balancer, Intent, PortKey, Settings};
 use provider_local::nft::{Nft, Options};
 use provider_local::plane::DataPlane;
 use tempfile::TempDir;
-use testkit::conformance::context::{Ending, Events, Leader, Measurements, Mode, RecordingGate};
+use testkit::conformance::context::{Ending, Events, Leader, Measurements, Mode, RecordingGate, Services};
 
 use crate::servers::*;
 use crate::wishes::*;
@@ -96,6 +96,7 @@ impl Scene {
         context.events = Arc::clone(&self.events) as _;
         context.metrics = Arc::clone(&self.metrics) as _;
         context.shutdown = Arc::new(Ending::default());
+        context.services = Arc::new(Services::default());
         let state = Some(self.folder.path().join("intent.json"));
         let options = Options { state, addresses: self.addresses.clone(), scan: Duration::from_secs(1) };
         let plane = self.world.balancer.run(async move { Nft::open(options, &context).await.unwrap() }).await;
