@@ -270,7 +270,7 @@ impl Inner {
         if let Some(place) = &self.addresses {
             place.hold(&state.intent).await?;
         }
-        self.let_answers_in(&state.intent);
+        let_answers_in(&state.intent);
         let traffic = Traffic::of(&state.intent, &choices);
         let before = std::mem::replace(&mut state.traffic, traffic);
         state.drains.extend(state.traffic.drains_after(&before, &state.intent, Instant::now()));
@@ -322,17 +322,18 @@ impl Inner {
         self.writers.lock().unwrap_or_else(PoisonError::into_inner).contains(&number)
     }
 
-    fn let_answers_in(&self, intent: &Intent) {
-        let ports = intent.balancers.values().flat_map(|balancer| balancer.ports.values());
-        let unmodified = ports.filter(|port| port.delivery == Delivery::Unmodified);
-        let addresses = unmodified.flat_map(|port| &port.backends).map(|backend| &backend.address);
-        if let Err(error) = kernel::accept_answers(addresses) {
-            warn!(%error, "cannot let answers from virtual addresses in: set accept_local where the nodes are");
-        }
-    }
-
     fn failure(&self) -> Option<String> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Lets packets in that come back from the virtual addresses of Services without node ports.
+fn let_answers_in(intent: &Intent) {
+    let ports = intent.balancers.values().flat_map(|balancer| balancer.ports.values());
+    let unmodified = ports.filter(|port| port.delivery == Delivery::Unmodified);
+    let addresses = unmodified.flat_map(|port| &port.backends).map(|backend| &backend.address);
+    if let Err(error) = kernel::accept_answers(addresses) {
+        warn!(%error, "cannot let answers from virtual addresses in: set accept_local where the nodes are");
     }
 }
 

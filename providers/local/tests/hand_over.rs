@@ -17,7 +17,6 @@ mod parts;
 #[path = "rack/servers.rs"]
 mod servers;
 #[path = "rack/world.rs"]
-#[allow(dead_code, reason = "shared by several test targets, each of which uses its own part")]
 mod world;
 
 use std::io::Write as _;

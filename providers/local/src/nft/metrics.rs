@@ -56,7 +56,7 @@ impl Counted {
             let since = |what: &str| self.since(&counters, &listener::counter(what, uid));
             let add = |family, by: u64| {
                 if by > 0 {
-                    inner.metrics.add(family, &labels, by)
+                    inner.metrics.add(family, &labels, by);
                 }
             };
             add(&ACCEPTED, since("accepted").packets);

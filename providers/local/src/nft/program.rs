@@ -102,10 +102,10 @@ impl Program {
             }
             Ok::<_, io::Error>(())
         };
-        let (fed, output) = tokio::join!(feed, child.wait_with_output());
+        let (written, output) = tokio::join!(feed, child.wait_with_output());
         let output = output.map_err(broken)?;
         if output.status.success() {
-            fed.map_err(broken)?;
+            written.map_err(broken)?;
             return Ok(output.stdout);
         }
         let why: String = String::from_utf8_lossy(&output.stderr).chars().take(LONGEST_REASON).collect();

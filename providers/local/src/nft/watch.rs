@@ -88,7 +88,7 @@ async fn moves(news: &mut Option<watch::Receiver<u64>>) {
         None => false,
     };
     if !changed {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 
