@@ -15,7 +15,7 @@
 //! * [`intent`] is the whole wanted state of the data plane; [`load_balancers`] keeps it, one change a pass; [`plane`] is
 //!   the seam behind which it is made true.
 //! * [`proxy`] makes it true in user space, without any privilege: in a process of its own, or in the manager's; [`nft`] in
-//!   the kernel, which forwards whether or not anybody lives. Both ask the same [`health`] checks who serves.
+//!   the kernel, which forwards whether or not anybody lives. Both ask the same `health` checks who serves.
 //! * [`netlink`] is the kernel's addresses and routes; [`vip`] puts virtual addresses on the machine and tells the
 //!   neighbours; [`routes`] is the slot for routes to the pods of each node.
 //! * [`provider`] puts the parts together; [`command`] is what people type; [`cleanup`] leaves nothing of ours behind.

@@ -1,7 +1,7 @@
 //! The data plane `proxy`: layer 4 in user space, for machines where nothing more is allowed or needed.
 //!
 //! In reading order: [`Proxy`] carries an intent out; a balancer has listeners and groups of backends; `tcp` and `udp`
-//! move the bytes; `reach`, `choose`, `affinity` and [`health`](crate::health) say where to. [`Keeper`] holds the intent in force and keeps it on
+//! move the bytes; `reach`, `choose`, `affinity` and `health` say where to. [`Keeper`] holds the intent in force and keeps it on
 //! disk; `server` and [`Client`] are its two ends of a unix socket; [`command`] is the process around it all.
 
 use std::collections::BTreeMap;
