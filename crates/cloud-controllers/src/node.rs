@@ -129,10 +129,15 @@ impl Controller {
             match change {
                 Change::Added(node) => self.queue.add(Key::of(&*node), priority(&node)),
                 Change::Updated { old, new } if matters(&old, &new) => {
+                    if old.metadata.uid != new.metadata.uid {
+                        self.core.lookup.forget(identity(&old).0);
+                    }
                     self.queue.add(Key::of(&*new), priority(&new));
                 }
                 Change::Deleted(node) => {
-                    self.core.waiting.forget(identity(&node).0);
+                    let (name, _) = identity(&node);
+                    self.core.waiting.forget(name);
+                    self.core.lookup.forget(name);
                 }
                 Change::Updated { .. } | Change::Synced => {}
             }

@@ -24,6 +24,15 @@ pub trait Instances: Send + Sync + 'static {
     /// Find each node by its provider ID; without one by name, labels or annotations. An `Err` is taken as
     /// [`Existence::Unknown`] for every node asked for; answers that are too few or too many likewise.
     async fn lookup(&self, nodes: &[NodeRef], freshness: Freshness) -> Result<Vec<Existence>, Error>;
+
+    /// Everything that the cloud has, from clouds that have one cheap way to list it; `None` from the others.
+    ///
+    /// It is asked for while many machines join one after the other: one list then answers for those who ask during the
+    /// next few seconds. Only what it has is used. Whatever it lacks is [looked up](Self::lookup), so a list that
+    /// lags, that stopped early or that leaves machines out is no harm.
+    async fn list(&self) -> Result<Option<Snapshot>, Error> {
+        Ok(None)
+    }
 }
 
 /// How old an answer may be.

@@ -9,6 +9,7 @@
 
 mod cache;
 mod desk;
+mod listing;
 mod rhythm;
 #[cfg(test)]
 mod tests;
@@ -24,7 +25,9 @@ use tokio::time::{Instant, sleep_until};
 
 use self::cache::Key;
 use self::desk::{Desk, Hears, Number, Opened, Size, Sizes};
+use self::listing::Listing;
 use self::rhythm::Rhythm;
+use super::budget::Feedback;
 use super::calls::Calls;
 use super::lookup::{ask, mood};
 use super::operation::Operation;
@@ -44,6 +47,8 @@ pub struct Settings {
     pub bulk: NonZeroUsize,
     /// How old an answer to a single question may be. Short: a machine that has no address yet is asked for again.
     pub reuse: Duration,
+    /// How old a list of all instances may be that answers a single question, while many ask one after the other.
+    pub list: Duration,
     /// How long answers are remembered; nobody can ask for older ones.
     pub keep: Duration,
     /// How many answers are remembered at most.
@@ -58,6 +63,7 @@ impl Default for Settings {
             batch: NonZeroUsize::MIN.saturating_add(4_999),
             bulk: NonZeroUsize::MIN.saturating_add(4_999),
             reuse: Duration::from_secs(1),
+            list: Duration::from_secs(5),
             keep: Duration::from_secs(600),
             remembered: 20_000,
         }
@@ -107,10 +113,14 @@ impl Loader {
     }
 
     /// Asks for one node. The question waits a moment for others to go with it. The answer may be as old as
-    /// [`Settings::reuse`] if the instance was found then. Cancel safe.
+    /// [`Settings::reuse`] if the instance was found then, and as [`Settings::list`] if it was in a list. Cancel safe.
     pub async fn one(&self, node: &NodeRef, urgency: Urgency) -> Arc<Existence> {
         let (key, now) = (Key::from(node), Instant::now());
-        let known = self.0.desk().recall_or_join(&key, self.0.settings.reuse, urgency, now);
+        let known = {
+            let (mut desk, settings) = (self.0.desk(), &self.0.settings);
+            let known = desk.recall_or_join(&key, settings.reuse, urgency, now);
+            known.or_else(|| desk.listed(&key, node, settings.list, now).map(Coming::Here))
+        };
         if let Some(coming) = known {
             self.0.count(std::slice::from_ref(&coming), 0);
             return answer(coming).await;
@@ -119,7 +129,7 @@ impl Loader {
             let (mut desk, settings) = (self.0.desk(), &self.0.settings);
             let enough = desk.rhythm.enough(settings.linger, now);
             let sizes = Sizes { enough, most: settings.batch.min(settings.bulk).get() };
-            desk.gather(key, node.clone(), urgency, sizes, now)
+            desk.gather((key, node.clone()), settings.list, urgency, sizes, now)
         };
         let coming = Coming::Later(hears);
         self.0.count(std::slice::from_ref(&coming), 1);
@@ -145,7 +155,7 @@ impl Loader {
 
     /// A Node of this name is gone: nothing about it is remembered.
     pub fn forget(&self, name: &str) {
-        self.0.desk().cache.forget(name);
+        self.0.desk().forget(name);
     }
 
     /// Puts many questions on the desk, in as few batches as possible.
@@ -169,7 +179,7 @@ impl Loader {
                     }
                 };
                 asked += 1;
-                Coming::Later(desk.ask(number, key, node.clone()))
+                Coming::Later(desk.ask(number, key, node.clone(), Duration::ZERO))
             }));
         }
         drop(desk);
@@ -195,7 +205,13 @@ impl Shared {
         gathers: Option<Arc<Size>>,
     ) {
         if let Some(size) = gathers {
-            self.gather(number, &size).await;
+            let has_list = self.is_time_for_a_list() && self.list(urgency).await;
+            if !has_list {
+                self.gather(number, &size).await;
+            }
+            if self.desk().close_if_answered(number) {
+                return;
+            }
         }
         let turn = match self.calls.turn(Operation::LookUpInstances, urgency).await {
             Ok(turn) => turn,
@@ -217,7 +233,7 @@ impl Shared {
         };
         let mut desk = self.desk();
         desk.finish(number, &started, &answers);
-        desk.cache.sweep(Instant::now());
+        desk.sweep(self.settings.list, Instant::now());
         drop(desk);
         self.ended.notify_waiters();
     }
@@ -246,6 +262,26 @@ impl Shared {
         let mut desk = self.desk();
         let questions = desk.size(number);
         desk.rhythm.left(questions, linger, Instant::now());
+    }
+
+    /// Whether a batch that opens now is part of a crowd, and the cloud may have a list that answers for all of it.
+    fn is_time_for_a_list(&self) -> bool {
+        let (desk, now) = (self.desk(), Instant::now());
+        desk.rhythm.follows(self.settings.linger, now) && desk.wants_list(self.settings.list, now)
+    }
+
+    /// Asks for a list of everything; whether it came. Whoever it does not answer is looked up, as ever.
+    async fn list(&self, urgency: Urgency) -> bool {
+        let Ok(turn) = self.calls.turn(Operation::LookUpInstances, urgency).await else { return false };
+        let asked = Instant::now();
+        let listed = turn.make(async { self.instances.list().await }, Feedback::of).await;
+        let (mut desk, now) = (self.desk(), Instant::now());
+        let Ok(Some(seen)) = listed else {
+            desk.no_list(now + self.settings.keep);
+            return false;
+        };
+        desk.list_came(Listing::new(seen, asked), now);
+        true
     }
 
     /// Waits until no question has come for a moment and no look-up is under way.

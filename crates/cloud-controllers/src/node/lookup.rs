@@ -30,6 +30,9 @@ pub trait Lookup: Send + Sync + 'static {
 
     /// One answer per node, in the order asked.
     async fn many(&self, nodes: &[NodeRef], purpose: Purpose) -> Vec<Arc<Existence>>;
+
+    /// A Node of this name is gone; another of that name may be another machine.
+    fn forget(&self, name: &str);
 }
 
 /// How old an answer may be that says what to do about a Node that is not ready.
@@ -51,6 +54,10 @@ impl Lookup for Loader {
             Purpose::Refresh => Age::AtMost(REFRESH_AGE),
         };
         Loader::many(self, nodes, purpose.urgency(), age).await
+    }
+
+    fn forget(&self, name: &str) {
+        Loader::forget(self, name);
     }
 }
 

@@ -103,6 +103,10 @@ impl Instances for FakeInstances {
         }
         Ok(answers)
     }
+
+    async fn list(&self) -> Result<Option<Snapshot>, Error> {
+        self.inventory().await.map(Some).map_err(|error| error.during("listing all instances"))
+    }
 }
 
 fn record(seen: &mut Snapshot, machine: Machine) {

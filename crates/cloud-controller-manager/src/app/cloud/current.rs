@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use cloud_provider::load_balancer::{Description, Identity, Observed, Owned, Spec};
 use cloud_provider::{
     Capability, Changes, Cloud, ClusterIdentity, Clusters, Error, Existence, Freshness, Instances,
-    LoadBalancers, NodeRef, Route, Routes, Volume, VolumeRequest, Volumes,
+    LoadBalancers, NodeRef, Route, Routes, Snapshot, Volume, VolumeRequest, Volumes,
 };
 use k8s_openapi::api::core::v1::{LoadBalancerStatus, PersistentVolume, Service};
 
@@ -78,6 +78,10 @@ impl Current {
 impl Instances for Current {
     async fn lookup(&self, nodes: &[NodeRef], freshness: Freshness) -> Result<Vec<Existence>, Error> {
         self.instances()?.lookup(nodes, freshness).await
+    }
+
+    async fn list(&self) -> Result<Option<Snapshot>, Error> {
+        self.instances()?.list().await
     }
 }
 

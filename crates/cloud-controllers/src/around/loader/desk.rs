@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use super::super::urgency::Urgency;
 use super::cache::{Cache, Key};
+use super::listing::Listing;
 use super::rhythm::Rhythm;
 
 /// Where a caller hears its answer.
@@ -24,6 +25,9 @@ pub(super) struct Number(u64);
 pub(super) struct Desk {
     pub(super) cache: Cache,
     pub(super) rhythm: Rhythm,
+    listing: Option<Listing>,
+    /// Before this, no list is asked for: the cloud has none, or failed to give it.
+    no_list_before: Instant,
     batches: HashMap<Number, Batch>,
     next: u64,
     /// By [`Urgency::rank`]: the batch that single questions are gathered in.
@@ -55,6 +59,8 @@ pub(super) struct Size {
 struct Question {
     key: Key,
     node: NodeRef,
+    /// How old a list may be that answers it; zero if only a look-up will do.
+    list_age: Duration,
     waiting: Vec<oneshot::Sender<Arc<Existence>>>,
 }
 
@@ -85,6 +91,8 @@ impl Desk {
         Self {
             cache: Cache::new(keep, most, now),
             rhythm: Rhythm::default(),
+            listing: None,
+            no_list_before: now,
             batches: HashMap::new(),
             next: 0,
             gathering: [None; 4],
@@ -102,20 +110,20 @@ impl Desk {
             Some(at) => now.saturating_duration_since(at) < age,
             None => batch.urgency >= urgency,
         };
-        shares.then(|| self.listen(number, place))?
+        shares.then(|| self.listen(number, place, age))?
     }
 
     /// The same, for a question that only this batch may answer.
     pub(super) fn join_in(&mut self, key: &Key, number: Number) -> Option<Hears> {
         let (asked_in, place) = *self.asked_in.get(key)?;
-        (asked_in == number).then(|| self.listen(number, place))?
+        (asked_in == number).then(|| self.listen(number, place, Duration::ZERO))?
     }
 
-    /// Puts a single question into the batch that gathers for its urgency.
+    /// Puts a single question into the batch that gathers for its urgency. A list of the age `list_age` may answer it.
     pub(super) fn gather(
         &mut self,
-        key: Key,
-        node: NodeRef,
+        (key, node): (Key, NodeRef),
+        list_age: Duration,
         urgency: Urgency,
         sizes: Sizes,
         now: Instant,
@@ -127,7 +135,7 @@ impl Desk {
             (opened.number, Some(opened))
         };
         self.gathering[urgency.rank()] = Some(number);
-        let hears = self.ask(number, key, node);
+        let hears = self.ask(number, key, node, list_age);
         if let Some(batch) = self.batches.get_mut(&number) {
             batch.last_question = now;
             if batch.questions.len() >= sizes.enough {
@@ -157,13 +165,80 @@ impl Desk {
     }
 
     /// Puts a question into a batch.
-    pub(super) fn ask(&mut self, number: Number, key: Key, node: NodeRef) -> Hears {
+    pub(super) fn ask(&mut self, number: Number, key: Key, node: NodeRef, list_age: Duration) -> Hears {
         let (sender, hears) = oneshot::channel();
         if let Some(batch) = self.batches.get_mut(&number) {
             self.asked_in.insert(key.clone(), (number, batch.questions.len()));
-            batch.questions.push(Question { key, node, waiting: vec![sender] });
+            batch.questions.push(Question { key, node, list_age, waiting: vec![sender] });
         }
         hears
+    }
+
+    /// The answer of a list that is younger than `age`.
+    pub(super) fn listed(
+        &mut self,
+        key: &Key,
+        node: &NodeRef,
+        age: Duration,
+        now: Instant,
+    ) -> Option<Arc<Existence>> {
+        let listing = self.listing.as_ref()?;
+        let answer = Arc::new(listing.find(node, age, now)?);
+        self.cache.learn(key, &answer, listing.asked);
+        self.rhythm.goes_on(now);
+        Some(answer)
+    }
+
+    /// Whether it is time for a list: there is none of this age, and nothing speaks against asking for one.
+    pub(super) fn wants_list(&self, age: Duration, now: Instant) -> bool {
+        let has_one = self.listing.as_ref().is_some_and(|listing| listing.is_younger(age, now));
+        !has_one && now >= self.no_list_before
+    }
+
+    /// A list came: it answers whoever waits for a look-up that has not been sent, and may be answered by a list.
+    pub(super) fn list_came(&mut self, listing: Listing, now: Instant) {
+        for batch in self.batches.values_mut().filter(|batch| batch.started.is_none()) {
+            for question in batch.questions.iter_mut().filter(|question| !question.waiting.is_empty()) {
+                let Some(answer) = listing.find(&question.node, question.list_age, now) else { continue };
+                let answer = Arc::new(answer);
+                self.cache.learn(&question.key, &answer, listing.asked);
+                for sender in question.waiting.drain(..) {
+                    let _ = sender.send(Arc::clone(&answer));
+                }
+            }
+        }
+        self.listing = Some(listing);
+    }
+
+    /// No list came: the cloud is not asked for one before then.
+    pub(super) fn no_list(&mut self, before: Instant) {
+        self.no_list_before = before;
+    }
+
+    /// A Node of this name is gone: nothing about it is remembered.
+    pub(super) fn forget(&mut self, name: &str) {
+        self.cache.forget(name);
+        if let Some(listing) = &mut self.listing {
+            listing.forget(name);
+        }
+    }
+
+    /// Drops what is too old for anybody to use.
+    pub(super) fn sweep(&mut self, list_age: Duration, now: Instant) {
+        self.cache.sweep(now);
+        self.listing = self.listing.take().filter(|listing| listing.is_younger(list_age, now));
+    }
+
+    /// Closes a batch that nobody waits for any more; whether it did.
+    pub(super) fn close_if_answered(&mut self, number: Number) -> bool {
+        let questions = self.batches.get(&number).map_or(&[][..], |batch| &batch.questions);
+        let is_awaited =
+            questions.iter().flat_map(|question| &question.waiting).any(|sender| !sender.is_closed());
+        if !is_awaited {
+            self.close(number);
+            self.take(number);
+        }
+        !is_awaited
     }
 
     /// How many questions a batch has.
@@ -222,11 +297,12 @@ impl Desk {
         }
     }
 
-    fn listen(&mut self, number: Number, place: usize) -> Option<Hears> {
+    fn listen(&mut self, number: Number, place: usize, age: Duration) -> Option<Hears> {
         let question = self.batches.get_mut(&number)?.questions.get_mut(place)?;
         let (sender, hears) = oneshot::channel();
         question.waiting.retain(|sender| !sender.is_closed());
         question.waiting.push(sender);
+        question.list_age = question.list_age.min(age);
         Some(hears)
     }
 

@@ -73,8 +73,13 @@ impl Rhythm {
         self.last = Some(now);
     }
 
+    /// A question was answered without a batch: the crowd goes on.
+    pub(super) fn goes_on(&mut self, now: Instant) {
+        self.last = Some(now);
+    }
+
     /// Whether what happens now follows closely on the last batch.
-    fn follows(&self, linger: Duration, now: Instant) -> bool {
+    pub(super) fn follows(&self, linger: Duration, now: Instant) -> bool {
         self.last.is_some_and(|last| now.saturating_duration_since(last) < linger)
     }
 }

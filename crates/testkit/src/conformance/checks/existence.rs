@@ -1,5 +1,7 @@
 //! Whether an instance exists, while the cloud is well.
 
+use cloud_provider::Existence;
+
 use crate::conformance::check::{Verdict, broken, checks, equal, promised};
 use crate::conformance::objects::{asking, by_id, by_name};
 use crate::conformance::play::Answer;
@@ -28,6 +30,8 @@ checks! { Existence,
     no_nodes_get_no_answers => "A look-up of no nodes succeeds with no answers.",
     a_change_is_seen_when_asked_for_now =>
         "A look-up that asks for now sees an instance that was just made, and misses one that is just gone.",
+    a_list_tells_of_an_instance_what_a_look_up_tells =>
+        "A list, from clouds that give one, says of each instance in it what a look-up says of it.",
     looking_up_changes_nothing => "A look-up writes nothing to the cloud.",
 }
 
@@ -160,6 +164,29 @@ async fn no_nodes_get_no_answers(stage: &Stage) -> Verdict {
         Ok(answers) => equal("answers to a question about nobody", &answers.len(), &0),
         Err(error) => broken(format!("a question about nobody failed: {error:?}")),
     }
+}
+
+async fn a_list_tells_of_an_instance_what_a_look_up_tells(stage: &Stage) -> Verdict {
+    let instances = stage.instances()?;
+    let [a, b] = &pair(stage).await?;
+    let nodes = [by_id(a), by_id(b), by_name("node-a"), by_name("node-b"), by_name("node-z")];
+    let listed = match instances.list().await {
+        Ok(Some(listed)) => listed,
+        Ok(None) => return Ok(()),
+        Err(error) => return broken(format!("a cloud that is well failed to list: {error:?}")),
+    };
+    let looked_up = instances.lookup(&nodes, cloud_provider::Freshness::Now).await;
+    let looked_up = looked_up.unwrap_or_default();
+    equal("answers", &looked_up.len(), &nodes.len())?;
+    for (node, looked_up) in nodes.iter().zip(&looked_up) {
+        if let Existence::Found(listed) = listed.answer(node) {
+            let Existence::Found(looked_up) = looked_up else {
+                return broken(format!("{node:?} is in the list, but looked up: {looked_up:?}"));
+            };
+            equal("the instance in the list", &*listed, &**looked_up)?;
+        }
+    }
+    Ok(())
 }
 
 async fn a_change_is_seen_when_asked_for_now(stage: &Stage) -> Verdict {
