@@ -181,13 +181,14 @@ async fn start(
     let surroundings = Arc::new(Surroundings::new(cluster.clone(), process, &caches, candidate.leadership()));
     let (cloud, following) = build_cloud(process, &surroundings).await?;
     let controllers = controllers::fitting(controllers, &cloud, process);
-    self_check::run(process, &controllers).await;
+    let endpoints = controllers::need_endpoints(&controllers, &cloud);
+    self_check::run(process, &controllers, endpoints).await;
     let credentials = credentials(process, &controllers).await?;
     if let Some(credentials) = &credentials {
         lifecycle.start(credentials.group(process)).await;
     }
     lifecycle.start(following).await;
-    lifecycle.start(caches.group(&controllers)).await;
+    lifecycle.start(caches.group(&controllers, endpoints)).await;
     let leading = Leading::new(process, caches, cluster, cloud, credentials, candidate.leadership());
     lifecycle.start(leading::group(candidate, surroundings, leading, controllers)?).await;
     starting.complete();

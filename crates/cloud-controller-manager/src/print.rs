@@ -26,7 +26,7 @@ pub async fn print(
     mut out: impl Write,
 ) -> Result<(), Error> {
     match page {
-        Page::Rbac(options) => out.write_all(roles(&options)?.as_bytes())?,
+        Page::Rbac(options) => out.write_all(roles(&options, registry)?.as_bytes())?,
         Page::Capabilities(options) => out.write_all(capabilities(&options, registry).await?.as_bytes())?,
         Page::Version { raw } => writeln!(out, "{}", version(raw))?,
         Page::Completion(shell) => {
@@ -39,7 +39,7 @@ pub async fn print(
 }
 
 /// The roles that `run` needs with these flags.
-pub fn roles(options: &RbacOptions) -> Result<String, Error> {
+pub fn roles(options: &RbacOptions, registry: &Registry) -> Result<String, Error> {
     if !options.run.mistakes.is_empty() {
         return Err(options.run.mistakes.join("; ").into());
     }
@@ -62,8 +62,16 @@ pub fn roles(options: &RbacOptions) -> Result<String, Error> {
         serving: options.run.serving.secure_port != 0,
         lookup: !options.run.authentication.authentication_skip_lookup,
         own_accounts: options.run.generic.use_service_account_credentials,
+        endpoints: reads_endpoints(&options.run.cloud.cloud_provider, registry)?,
     };
     Ok(rbac::manifest(&rbac::grants(&needs), &options.service_account, &options.service_account_namespace))
+}
+
+fn reads_endpoints(provider: &str, registry: &Registry) -> Result<bool, Error> {
+    Ok(match registry.choose(provider)? {
+        Choice::Provider(provider) => provider.reads_endpoints,
+        Choice::None | Choice::External => false,
+    })
 }
 
 /// One line, or all that is known of the build.

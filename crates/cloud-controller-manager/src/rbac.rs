@@ -8,6 +8,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 
+use cloud_provider::Capability;
 use cloud_provider::well_known::{config_maps, leases};
 
 pub use self::manifest::manifest;
@@ -71,6 +72,8 @@ pub struct Needs {
     pub lookup: bool,
     /// Whether each controller has a service account of its own.
     pub own_accounts: bool,
+    /// Whether the pods behind Services are read.
+    pub endpoints: bool,
 }
 
 impl Needs {
@@ -88,6 +91,7 @@ impl Needs {
             serving: config.serving.options.port.is_some(),
             lookup: !config.serving.authentication.skip_lookup,
             own_accounts: config.own_accounts,
+            endpoints: false,
         }
     }
 }
@@ -96,6 +100,13 @@ impl Needs {
 pub const MANAGER: &str = "";
 
 const EVENTS: Right = Right::needed("", "events", &["create", "patch"]);
+
+const ENDPOINTS: Right = Right::extra(
+    "discovery.k8s.io",
+    "endpointslices",
+    &["list", "watch"],
+    "load balancers for Services without node ports",
+);
 
 /// All rights that are needed.
 pub fn grants(needs: &Needs) -> Grants {
@@ -107,6 +118,9 @@ pub fn grants(needs: &Needs) -> Grants {
         if needs.controllers.iter().any(|row| row.watches.contains(&kind)) {
             own.push(everywhere(Right::needed("", resource, &["list", "watch"])));
         }
+    }
+    if needs.endpoints && needs.controllers.iter().any(|row| row.needs == Some(Capability::LoadBalancers)) {
+        own.push(everywhere(ENDPOINTS));
     }
     for row in &needs.controllers {
         let account = if needs.own_accounts { row.client } else { MANAGER };

@@ -129,6 +129,7 @@ pub fn roles() -> String {
         serving: true,
         lookup: true,
         own_accounts: false,
+        endpoints: false,
     };
     let grants = rbac::grants(&needs);
     let mut page = format!(

@@ -19,6 +19,7 @@ mod ledger;
 mod look;
 mod metrics;
 pub mod plan;
+mod pods;
 mod settings;
 pub mod status;
 mod sweep;
@@ -40,6 +41,7 @@ use controller_kit::lifecycle::Shutdown;
 use controller_kit::queue::{self, Priority, RateLimits};
 use controller_kit::worker::{self, Health, Outcome, Workers};
 use k8s_openapi::api::core::v1::{Node, Service};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
 use tokio::time::{Instant, sleep, sleep_until};
 
 pub use self::balancers::{Balancers, NotSupported};
@@ -48,6 +50,7 @@ pub use self::settings::{Drift, Settings, Sweep, Unsupported};
 
 use self::lanes::{Lane, Lanes};
 use self::plan::Step;
+use self::pods::Pods;
 use self::sync::Core;
 use crate::around::LeaseGate;
 
@@ -77,6 +80,8 @@ pub struct Parts {
     pub services: Cache<Service>,
     /// The Nodes; whoever made it runs it.
     pub nodes: Cache<Node>,
+    /// The pods behind the Services, if the provider asks for them; whoever made it runs it.
+    pub slices: Option<Cache<EndpointSlice>>,
     /// How it calls the cloud.
     pub balancers: Balancers,
     /// The way to change the cloud.
@@ -99,6 +104,7 @@ pub struct Parts {
 pub struct Controller {
     core: Arc<Core>,
     nodes: Cache<Node>,
+    pods: Pods,
     workers: worker::Metrics,
 }
 
@@ -112,10 +118,11 @@ impl Controller {
     /// A controller that does nothing yet.
     pub fn new(parts: Parts, settings: Settings) -> Self {
         let limits = RateLimits::backoff(settings.retry_base, settings.retry_max);
+        let pods = Pods::new(parts.slices);
         let core = Core {
             client: parts.client,
             services: parts.services,
-            roster: backends::Roster::new(parts.nodes.clone()),
+            roster: backends::Roster::new(parts.nodes.clone(), pods.clone()),
             balancers: parts.balancers,
             gate: parts.gate,
             cluster: parts.cluster,
@@ -126,7 +133,7 @@ impl Controller {
             ledger: ledger::Ledger::default(),
             lanes: Lanes::new(&limits, &parts.queue_metrics),
         };
-        Self { core: Arc::new(core), nodes: parts.nodes, workers: parts.worker_metrics }
+        Self { core: Arc::new(core), nodes: parts.nodes, pods, workers: parts.worker_metrics }
     }
 
     /// Works until `stop` is triggered, then finishes what is under way. Waits for both caches first. `told` is handed
@@ -143,6 +150,7 @@ impl Controller {
             tokio::join!(
                 self.listen(),
                 self.follow_nodes(),
+                self.follow_pods(),
                 self.compare_now_and_then(),
                 self.sweep_now_and_then()
             )
@@ -234,8 +242,28 @@ impl Controller {
         }
     }
 
+    /// Has the load balancers that go to pods follow them, each by itself and at once.
+    async fn follow_pods(&self) {
+        let Some(slices) = self.pods.slices() else { return };
+        let mut changes = slices.subscribe();
+        while let Some(change) = changes.next().await {
+            let owners = match &change {
+                Change::Added(slice) | Change::Deleted(slice) => vec![pods::owner(slice)],
+                Change::Updated { old, new } => vec![pods::owner(old), pods::owner(new)],
+                Change::Synced => {
+                    self.core.services.list().iter().map(|each| Some(Key::of(&**each))).collect()
+                }
+            };
+            for key in owners.into_iter().flatten() {
+                if self.core.services.get(&key).is_some_and(|service| self.pods.serve(&service)) {
+                    self.core.lanes.add(Lane::Upkeep, key, Priority::NORMAL);
+                }
+            }
+        }
+    }
+
     fn follow_now(&self) {
-        let backends = self.core.roster.current();
+        let backends = self.core.roster.nodes();
         let keys = self.core.ledger.follow(&backends, || self.core.metrics.node_sync());
         tracing::debug!(nodes = backends.nodes().len(), services = keys.len(), "The nodes changed");
         for key in keys {

@@ -9,10 +9,12 @@ use crate::error::Error;
 use crate::ownership::Proof;
 
 mod description;
+mod endpoints;
 mod source_ranges;
 mod spec;
 
 pub use description::{Annotation, AnnotationType, Description, Feature};
+pub use endpoints::{Endpoint, Endpoints};
 pub use source_ranges::SourceRanges;
 pub use spec::{Affinity, Family, HealthCheck, Port, Protocol, Spec, TrafficPolicy};
 

@@ -22,6 +22,9 @@ pub struct Provider {
     pub build: fn(Context) -> BoxFuture<Result<Cloud, Error>>,
     /// Sub-commands: `nephos <provider> <command>`.
     pub commands: &'static [Command],
+    /// Whether its load balancers may ask for the pods behind Services: reading EndpointSlices is a right that the manager
+    /// then needs.
+    pub reads_endpoints: bool,
 }
 
 /// A sub-command that a provider brings.
@@ -44,13 +47,20 @@ impl Provider {
         about: &'static str,
         build: fn(Context) -> BoxFuture<Result<Cloud, Error>>,
     ) -> Self {
-        Self { name, about, build, commands: &[] }
+        Self { name, about, build, commands: &[], reads_endpoints: false }
     }
 
     /// Adds sub-commands.
     #[must_use]
     pub const fn with_commands(mut self, commands: &'static [Command]) -> Self {
         self.commands = commands;
+        self
+    }
+
+    /// Says that its load balancers may ask for the pods behind Services.
+    #[must_use]
+    pub const fn reading_endpoints(mut self) -> Self {
+        self.reads_endpoints = true;
         self
     }
 }

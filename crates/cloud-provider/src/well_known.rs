@@ -53,6 +53,8 @@ pub mod labels {
     pub const EXCLUDE_FROM_LOAD_BALANCERS: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
     /// The host name.
     pub const HOSTNAME: &str = "kubernetes.io/hostname";
+    /// On an EndpointSlice: the Service that it belongs to.
+    pub const SERVICE_NAME: &str = "kubernetes.io/service-name";
     /// The operating system.
     pub const OS: &str = "kubernetes.io/os";
     /// The processor architecture.

@@ -121,10 +121,10 @@ pub fn allocate(request: &Request<'_>, pools: &Pools, ledger: &Ledger) -> Result
 }
 
 fn choose(request: &Request<'_>, family: Family, pools: &Pools, ledger: &Ledger) -> Result<IpAddr, Refusal> {
-    if let Some(address) = request.addresses.iter().find(|address| family_of(**address) == family) {
+    if let Some(address) = request.addresses.iter().find(|address| Family::of(**address) == family) {
         return request.may_have(*address, pools, ledger).map(|()| *address);
     }
-    let of_family = |address: &IpAddr| family_of(*address) == family;
+    let of_family = |address: &IpAddr| Family::of(*address) == family;
     let kept = request.kept.iter().copied().filter(of_family);
     if let Some(address) = kept.into_iter().find(|each| request.may_have(*each, pools, ledger).is_ok()) {
         return Ok(address);
@@ -157,11 +157,11 @@ fn choose(request: &Request<'_>, family: Family, pools: &Pools, ledger: &Ledger)
 impl Request<'_> {
     fn check_families(&self) -> Result<(), Refusal> {
         for (index, address) in self.addresses.iter().enumerate() {
-            if !self.families.contains(&family_of(*address)) {
+            if !self.families.contains(&Family::of(*address)) {
                 return Err(Refusal::WrongFamily(*address));
             }
             let earlier = &self.addresses[..index];
-            if let Some(other) = earlier.iter().find(|other| family_of(**other) == family_of(*address)) {
+            if let Some(other) = earlier.iter().find(|other| Family::of(**other) == Family::of(*address)) {
                 return Err(Refusal::SameFamily(*other, *address));
             }
         }
@@ -203,11 +203,6 @@ impl Request<'_> {
             None => Ok(vec![pool]),
         }
     }
-}
-
-/// The family of an address.
-pub fn family_of(address: IpAddr) -> Family {
-    if address.is_ipv4() { Family::V4 } else { Family::V6 }
 }
 
 fn word_for(family: Family) -> &'static str {

@@ -100,12 +100,14 @@ impl LoadBalancers for Balancers {
             Feature::Ipv6,
             Feature::DualStack,
             Feature::RequestedAddress,
+            Feature::NoNodePorts,
         ];
-        // Where nodes know the virtual address, no port of theirs is needed.
-        let unmodified = (self.plane.forwarding() == Forwarding::Kernel).then_some(Feature::NoNodePorts);
-        Description::supporting(features.into_iter().chain(unmodified))
-            .owning(self.classes.clone())
-            .reading(ANNOTATIONS)
+        let described = Description::supporting(features).owning(self.classes.clone()).reading(ANNOTATIONS);
+        match self.plane.forwarding() {
+            // The nodes know the virtual address: no port of theirs is needed.
+            Forwarding::Kernel => described,
+            Forwarding::UserSpace => described.reaching_endpoints(),
+        }
     }
 
     /// The data plane knows balancers by the UID of their Service.
@@ -170,7 +172,7 @@ impl LoadBalancers for Balancers {
             let attempt = format!("setting the backends of {}", report::full_name(spec));
             return Err(Error::not_found(attempt).because("the data plane has no balancer for it"));
         };
-        let wanted = wanted::with_backends(held, spec, self.plane.forwarding());
+        let wanted = wanted::with_backends(held, spec, self.plane.forwarding())?;
         if wanted == *held {
             return Ok(());
         }

@@ -19,7 +19,8 @@ pub const PROVIDER: Provider = Provider::new(
     "machines without a cloud: an inventory, pools of addresses, and a load balancer of their own",
     |context| Box::pin(build(context)),
 )
-.with_commands(command::ALL);
+.with_commands(command::ALL)
+.reading_endpoints();
 
 async fn build(context: Context) -> Result<Cloud, Error> {
     let config = Config::of(context.config.as_ref())?;

@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::time::Duration;
 
 use cloud_provider::Error;
 use cloud_provider::load_balancer::{self as contract, Family, Spec};
 use cloud_provider::well_known::address_types::{EXTERNAL_IP, INTERNAL_IP};
 use k8s_openapi::api::core::v1::Node;
 
-use crate::allocation::family_of;
 use crate::annotation::{Asked, Check};
 use crate::intent::{
     Affinity, Backend, Balancer, Delivery, HealthCheck, Port, PortKey, Probe, Protocol, Settings,
@@ -19,6 +19,9 @@ use crate::plane::Forwarding;
 /// Where the proxy of a node says whether it works: what upstream's own load balancers ask for the policy Cluster.
 const NODE_PROXY: (u16, &str) = (10256, "/healthz");
 
+/// How long to wait for what the API server has not told yet.
+const UNREAD: Duration = Duration::from_secs(2);
+
 /// The balancer that this Service asks for, at these addresses, for a data plane that forwards like this.
 pub fn balancer(
     spec: &Spec,
@@ -28,17 +31,12 @@ pub fn balancer(
 ) -> Result<Balancer, Error> {
     let mut ports = BTreeMap::new();
     for port in &spec.ports {
-        let (number, delivery) = match (port.node_port, forwarding) {
-            (Some(node_port), _) => (node_port, Delivery::Rewritten),
-            (None, Forwarding::Kernel) => (port.port, Delivery::Unmodified),
-            (None, Forwarding::UserSpace) => {
-                return Err(Error::invalid_config(format!(
-                    "port {} has no node port, and the proxy can reach nothing else",
-                    port.port
-                )));
-            }
+        let (backends, delivery) = match (port.node_port, forwarding) {
+            (Some(node_port), _) => (backends(spec, node_port, forwarding), Delivery::Rewritten),
+            (None, Forwarding::Kernel) => (backends(spec, port.port, forwarding), Delivery::Unmodified),
+            (None, Forwarding::UserSpace) => (pods(spec, port)?, Delivery::Rewritten),
         };
-        ports.insert(key(port)?, Port { backends: backends(spec, number, forwarding), delivery });
+        ports.insert(key(port)?, Port { backends, delivery });
     }
     Ok(Balancer {
         cluster: spec.identity.cluster.id().map(ToString::to_string),
@@ -50,19 +48,30 @@ pub fn balancer(
     })
 }
 
-/// A balancer with the spec's nodes as its backends, and nothing else changed.
-pub fn with_backends(held: &Balancer, spec: &Spec, forwarding: Forwarding) -> Balancer {
+/// A balancer with the spec's nodes, or pods, as its backends, and nothing else changed.
+pub fn with_backends(held: &Balancer, spec: &Spec, forwarding: Forwarding) -> Result<Balancer, Error> {
     let mut changed = held.clone();
     for (key, port) in &mut changed.ports {
+        let in_spec = spec.ports.iter().find(|port| self::key(port).is_ok_and(|found| found == *key));
+        if let Some(wanted) = in_spec.filter(|wanted| is_at_pods(wanted, forwarding)) {
+            port.backends = pods(spec, wanted)?;
+            continue;
+        }
         let in_force = port.backends.iter().next().map(|backend| backend.port);
         let in_spec = || {
-            let same = spec.ports.iter().find(|port| self::key(port).is_ok_and(|found| found == *key))?;
-            same.node_port.or_else(|| (port.delivery == Delivery::Unmodified).then_some(key.port))
+            let unmodified = (port.delivery == Delivery::Unmodified).then_some(key.port);
+            in_spec?.node_port.or(unmodified)
         };
         let Some(number) = in_force.or_else(in_spec) else { continue };
         port.backends = backends(spec, number, forwarding);
     }
-    changed
+    Ok(changed)
+}
+
+/// Whether what stands behind a port are pods: user space cannot hand a node a connection to an address that is not the
+/// node's own, so without a node port it goes to the pods themselves.
+fn is_at_pods(port: &contract::Port, forwarding: Forwarding) -> bool {
+    port.node_port.is_none() && forwarding == Forwarding::UserSpace
 }
 
 /// The ports of a spec, as the data plane knows them.
@@ -91,6 +100,8 @@ fn settings(spec: &Spec, asked: &Asked, forwarding: Forwarding) -> Settings {
     };
     let probe = match (asked.check, served) {
         (Check::None, _) => Probe::None,
+        // A pod says nothing of its node, and a node nothing of one pod.
+        (Check::Auto, _) if spec.ports.iter().any(|port| is_at_pods(port, forwarding)) => Probe::Tcp,
         (Check::Auto, Some(check)) => Probe::Http { port: check.port, path: check.path.clone() },
         // One question for each node, whatever the number of balancers. A proxy finds out more from its own connections.
         (Check::Auto, None) if forwarding == Forwarding::Kernel => {
@@ -138,9 +149,26 @@ fn backends(spec: &Spec, port: u16, forwarding: Forwarding) -> BTreeSet<Backend>
     all.into_iter().filter(|backend| sockets.insert(backend.socket())).collect()
 }
 
+/// The pods behind a port: those of the first family that has any.
+fn pods(spec: &Spec, port: &contract::Port) -> Result<BTreeSet<Backend>, Error> {
+    let Some(endpoints) = &spec.endpoints else {
+        let attempt = format!("looking for the pods behind port {}, which has no node port", port.port);
+        return Err(Error::retry_after(UNREAD, attempt).because("the EndpointSlices are not read yet"));
+    };
+    let found = spec.families.iter().map(|family| endpoints.behind(port, *family));
+    let found = found.into_iter().find(|pods| !pods.is_empty()).unwrap_or_default();
+    let backend = |pod: &contract::Endpoint| Backend {
+        node: pod.node.clone().unwrap_or_default(),
+        address: pod.address,
+        port: pod.port,
+        weight: 1,
+    };
+    Ok(found.into_iter().map(backend).collect())
+}
+
 /// A node's address in this family.
 fn address(node: &Node, family: Family) -> Option<IpAddr> {
-    let of_family = |type_| addresses(node, type_).into_iter().find(|address| family_of(*address) == family);
+    let of_family = |type_| addresses(node, type_).into_iter().find(|address| Family::of(*address) == family);
     of_family(INTERNAL_IP).or_else(|| of_family(EXTERNAL_IP))
 }
 

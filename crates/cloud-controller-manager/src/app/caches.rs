@@ -10,6 +10,7 @@ use controller_kit::cache::{Cache, Key, Scope, trim};
 use controller_kit::lifecycle::Group;
 use controller_kit::serve::health;
 use k8s_openapi::api::core::v1::{Node, Service};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
 
 use super::Process;
 use super::controllers::{Prepared, TABLE, Watched};
@@ -19,6 +20,7 @@ use super::controllers::{Prepared, TABLE, Watched};
 pub(super) struct Caches {
     pub(super) nodes: Cache<Node>,
     pub(super) services: Cache<Service>,
+    pub(super) slices: Cache<EndpointSlice>,
     checks: health::Checks,
 }
 
@@ -30,14 +32,16 @@ impl Caches {
         let kept = TABLE.iter().flat_map(|row| row.node_annotations).copied();
         Self {
             nodes: Cache::new(client.clone(), Scope::default(), trim::node(kept), random.clone(), metrics),
-            services: Cache::new(client, Scope::default(), trim::service(), random.clone(), metrics),
+            services: Cache::new(client.clone(), Scope::default(), trim::service(), random.clone(), metrics),
+            slices: Cache::new(client, Scope::default(), trim::endpoint_slice(), random.clone(), metrics),
             checks: process.checks.clone(),
         }
     }
 
     /// Fills those that these controllers watch. A cache that is not filled yet is a reason not to be ready, and no reason
-    /// to wait: what cannot be listed today may be tomorrow, and controllers wait for their caches themselves.
-    pub(super) fn group(&self, controllers: &[Prepared]) -> Group {
+    /// to wait: what cannot be listed today may be tomorrow, and controllers wait for their caches themselves. Only some
+    /// Services need `endpoints`: without them the rest is served.
+    pub(super) fn group(&self, controllers: &[Prepared], endpoints: bool) -> Group {
         let watched = |kind| controllers.iter().any(|controller| controller.row.watches.contains(&kind));
         let mut group = Group::new("caches", Duration::from_secs(1));
         if watched(Watched::Nodes) {
@@ -45,6 +49,9 @@ impl Caches {
         }
         if watched(Watched::Services) {
             group = self.filled(group, "services", &self.services);
+        }
+        if endpoints {
+            group = filling(group, "endpointslices", &self.slices);
         }
         group
     }
@@ -55,15 +62,20 @@ impl Caches {
         name: &'static str,
         cache: &Cache<K>,
     ) -> Group {
-        let (asked, run) = (cache.clone(), cache.clone());
+        let asked = cache.clone();
         self.checks.add(health::Scope::Ready, format!("cache-{name}"), move || {
             if asked.is_synced() { Ok(()) } else { Err(format!("{name} are not listed yet").into()) }
         });
-        group.task(name, |task| async move {
-            run.run(&task.stop).await;
-            Ok::<(), Infallible>(())
-        })
+        filling(group, name, cache)
     }
+}
+
+fn filling<K: controller_kit::cache::Object>(group: Group, name: &'static str, cache: &Cache<K>) -> Group {
+    let cache = cache.clone();
+    group.task(name, |task| async move {
+        cache.run(&task.stop).await;
+        Ok::<(), Infallible>(())
+    })
 }
 
 /// The Nodes as a provider reads them.

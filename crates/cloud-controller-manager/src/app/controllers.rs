@@ -17,6 +17,7 @@ use controller_kit::serve::health::{Checks, Scope};
 use controller_kit::{queue, worker};
 use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::{Node, Service};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
 
 use super::Process;
 use crate::config::{Config, Selection};
@@ -116,6 +117,8 @@ pub struct Means {
     pub nodes: Cache<Node>,
     /// The Services; filled if some row watches them.
     pub services: Cache<Service>,
+    /// The pods behind the Services; filled if the cloud's load balancers ask for them.
+    pub slices: Cache<EndpointSlice>,
     /// The cloud, surrounded: take a handle for each urgency with [`Surrounded::cloud`].
     pub cloud: Surrounded,
     /// How instances are looked up, shared by all; `None` if the cloud has none.
@@ -170,6 +173,12 @@ pub(super) fn prepare(selection: &Selection, metrics: &mut Catalogue) -> Vec<Pre
     let all = TABLE.iter().map(|row| Prepared { row, begin: (row.prepare)(metrics) });
     let all: Vec<_> = all.collect();
     all.into_iter().filter(|each| selection.enables(each.row.name)).collect()
+}
+
+/// Whether one of these controllers is to know the pods behind Services: the cloud's load balancers ask for them.
+pub(super) fn need_endpoints(controllers: &[Prepared], cloud: &Cloud) -> bool {
+    let asks = || cloud.load_balancers.as_ref().is_some_and(|slot| slot.describe().endpoints);
+    controllers.iter().any(|each| each.row.needs == Some(Capability::LoadBalancers)) && asks()
 }
 
 /// Those for which the cloud has what they need; the log says which do not run, and why.

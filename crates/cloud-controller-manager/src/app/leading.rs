@@ -82,6 +82,7 @@ impl Leading {
             client: self.client(row),
             nodes: self.caches.nodes.clone(),
             services: self.caches.services.clone(),
+            slices: self.caches.slices.clone(),
             cloud: self.cloud.clone(),
             loader: self.loader.clone(),
             gate: self.gate.clone(),

@@ -21,8 +21,9 @@ const AT_ONCE: usize = 8;
 const WITHIN: Duration = Duration::from_secs(10);
 
 /// Asks for everything that these controllers, and the process itself, need.
-pub(super) async fn run(process: &Process, controllers: &[Prepared]) {
-    let needs = Needs::of(&process.config, controllers.iter().map(|controller| controller.row).collect());
+pub(super) async fn run(process: &Process, controllers: &[Prepared], endpoints: bool) {
+    let rows = controllers.iter().map(|controller| controller.row).collect();
+    let needs = Needs { endpoints, ..Needs::of(&process.config, rows) };
     let grants = rbac::grants(&needs).remove(MANAGER).unwrap_or_default();
     let reviews: Api<SelfSubjectAccessReview> = Api::all(process.clients.named("self-check").build());
     let questions: Vec<(Grant, &'static str)> = grants

@@ -119,7 +119,7 @@ fn the_roles_are_those_for_the_flags_of_the_file_too() {
     let path = file.path().display();
     let roles = |line: &str| {
         let Action::Print(Page::Rbac(options)) = read(line).unwrap() else { panic!("not the roles") };
-        crate::print::roles(&options)
+        crate::print::roles(&options, &Registry::new([LOCAL]).unwrap())
     };
     let typed = roles("nephos rbac --controllers=cloud-node --leader-elect=false").unwrap();
     assert_eq!(roles(&format!("nephos rbac --config={path}")).unwrap(), typed);

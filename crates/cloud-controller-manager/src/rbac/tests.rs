@@ -10,7 +10,17 @@ fn all() -> Needs {
         serving: true,
         lookup: true,
         own_accounts: false,
+        endpoints: false,
     }
+}
+
+#[test]
+fn the_pods_behind_services_are_read_only_for_a_cloud_that_asks_for_them_and_only_for_load_balancers() {
+    let rights = |needs: &Needs| manifest(&grants(needs), "ccm", "ns").contains("endpointslices");
+    assert!(!rights(&all()));
+    assert!(rights(&Needs { endpoints: true, ..all() }));
+    let others = TABLE.iter().filter(|row| row.needs != Some(Capability::LoadBalancers)).collect();
+    assert!(!rights(&Needs { endpoints: true, controllers: others, ..all() }));
 }
 
 #[test]

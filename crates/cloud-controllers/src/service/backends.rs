@@ -2,9 +2,12 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use cloud_provider::load_balancer::Endpoints;
 use cloud_provider::well_known::{labels, taints};
 use controller_kit::cache::{Cache, Change};
-use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::core::v1::{Node, Service};
+
+use super::pods::Pods;
 
 /// Whether a node may serve: it is not being deleted, nobody excluded it, and the autoscaler has not marked it. Whether
 /// it is ready does not matter: that is for the load balancer's health check to see, sooner than we could.
@@ -56,11 +59,13 @@ impl Member {
     }
 }
 
-/// The nodes that may serve. Two sets are equal when a load balancer would be set up alike with both.
+/// The nodes that may serve, and the pods where a Service has no node ports. Two sets are equal when a load balancer would be
+/// set up alike with both.
 #[derive(Debug, Clone, Default)]
 pub struct Backends {
-    nodes: Vec<Arc<Node>>,
-    members: Vec<Member>,
+    nodes: Arc<[Arc<Node>]>,
+    members: Arc<[Member]>,
+    endpoints: Option<Endpoints>,
 }
 
 impl Backends {
@@ -72,13 +77,29 @@ impl Backends {
             .map(|node| (Member::of(&node), node))
             .collect();
         both.sort_by(|(a, _), (b, _)| a.cmp(b));
-        let (members, nodes) = both.into_iter().unzip();
-        Self { nodes, members }
+        let (members, nodes): (Vec<_>, Vec<_>) = both.into_iter().unzip();
+        Self { nodes: nodes.into(), members: members.into(), endpoints: None }
+    }
+
+    /// The same nodes, with these pods.
+    #[must_use]
+    pub fn with_endpoints(&self, endpoints: Option<Endpoints>) -> Self {
+        Self { endpoints, ..self.clone() }
     }
 
     /// The nodes.
     pub fn nodes(&self) -> &[Arc<Node>] {
         &self.nodes
+    }
+
+    /// The pods; `None` if nobody asks for them, or nobody knows.
+    pub fn endpoints(&self) -> Option<&Endpoints> {
+        self.endpoints.as_ref()
+    }
+
+    /// Whether the nodes are alike.
+    pub fn has_nodes_of(&self, other: &Self) -> bool {
+        self.members == other.members
     }
 
     /// Whether no node may serve.
@@ -89,23 +110,33 @@ impl Backends {
 
 impl PartialEq for Backends {
     fn eq(&self, other: &Self) -> bool {
-        self.members == other.members
+        self.has_nodes_of(other) && self.endpoints == other.endpoints
     }
 }
 
 /// The current set, computed again only after a node changed.
 pub(super) struct Roster {
     nodes: Cache<Node>,
+    pods: Pods,
     current: Mutex<Option<Arc<Backends>>>,
 }
 
 impl Roster {
-    pub(super) fn new(nodes: Cache<Node>) -> Self {
-        Self { nodes, current: Mutex::default() }
+    pub(super) fn new(nodes: Cache<Node>, pods: Pods) -> Self {
+        Self { nodes, pods, current: Mutex::default() }
+    }
+
+    /// Who may serve this Service now.
+    pub(super) fn of(&self, service: &Service) -> Arc<Backends> {
+        let nodes = self.nodes();
+        if !self.pods.serve(service) {
+            return nodes;
+        }
+        Arc::new(nodes.with_endpoints(self.pods.of(service)))
     }
 
     /// The nodes that may serve now.
-    pub(super) fn current(&self) -> Arc<Backends> {
+    pub(super) fn nodes(&self) -> Arc<Backends> {
         let mut current = self.lock();
         Arc::clone(current.get_or_insert_with(|| Arc::new(Backends::among(self.nodes.list()))))
     }

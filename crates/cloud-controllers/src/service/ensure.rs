@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use cloud_provider::Decision;
 use cloud_provider::load_balancer::Spec;
 use cloud_provider::well_known::event_reasons::{
     ENSURED_LOAD_BALANCER, ENSURING_LOAD_BALANCER, UNAVAILABLE_LOAD_BALANCER, UPDATE_LOAD_BALANCER_FAILED,
     UPDATED_LOAD_BALANCER,
 };
+use cloud_provider::{Decision, Error};
 use controller_kit::cache::Key;
 use k8s_openapi::api::core::v1::{LoadBalancerStatus, Service};
 use tokio::time::Instant;
@@ -30,7 +30,7 @@ const NAMED: usize = 20;
 impl Core {
     /// Creates or changes the load balancer, fully. The Service is held before the cloud hears of it.
     pub(super) async fn ensure(&self, service: &Arc<Service>, lane: Lane) -> Result<(), Setback> {
-        let (print, backends) = (Print::of(service, &self.terms()), self.roster.current());
+        let (print, backends) = (Print::of(service, &self.terms()), self.roster.of(service));
         let spec = self.spec(service, &print, &backends)?;
         if !self.ledger.hold(service) {
             return Err(Setback::Gone);
@@ -53,7 +53,7 @@ impl Core {
         }
         let began = Instant::now();
         let result = self.handle(lane).ensure(&spec, &self.changes(service)).await;
-        let word = match result.as_ref().map_err(cloud_provider::Error::decision) {
+        let word = match result.as_ref().map_err(Error::decision) {
             Ok(_) | Err(Decision::ImplementedElsewhere) => "success",
             Err(Decision::RetryAfter { .. }) => "pending",
             Err(_) => "error",
@@ -89,6 +89,11 @@ impl Core {
         Ok(())
     }
 
+    pub(super) fn read(&self, service: &Arc<Service>, backends: &Backends) -> Result<Spec, Error> {
+        let spec = Spec::new(Arc::clone(service), backends.nodes().to_vec(), &self.cluster)?;
+        Ok(spec.with_endpoints(backends.endpoints().cloned()))
+    }
+
     /// Reads a Service. What cannot be read, or asks for what the provider does not have, is refused.
     pub(super) fn spec(
         &self,
@@ -100,8 +105,7 @@ impl Core {
             self.ledger.with(service, |entry| entry.known.refused = Some(print.clone()));
             Setback::Failed(failure)
         };
-        let spec = Spec::new(Arc::clone(service), backends.nodes().to_vec(), &self.cluster)
-            .map_err(|error| refuse(Failure::unreadable(&error)))?;
+        let spec = self.read(service, backends).map_err(|error| refuse(Failure::unreadable(&error)))?;
         let missing = spec.unsupported(&self.balancers.create.describe().features);
         if missing.is_empty() {
             return Ok(spec);
@@ -127,9 +131,9 @@ impl Core {
     pub(super) async fn update_backends(&self, service: &Arc<Service>) -> Result<(), Setback> {
         let Some((_, known)) = self.ledger.current(&Key::of(&**service)) else { return Err(Setback::Gone) };
         let Some(applied) = known.applied else { return Ok(()) };
-        let backends = self.roster.current();
-        let spec = Spec::new(Arc::clone(service), backends.nodes().to_vec(), &self.cluster)
-            .map_err(|error| Setback::Failed(Failure::unreadable(&error)))?;
+        let backends = self.roster.of(service);
+        let spec =
+            self.read(service, &backends).map_err(|error| Setback::Failed(Failure::unreadable(&error)))?;
         let began = Instant::now();
         self.metrics.backend_updates.inc();
         let result = self.balancers.refresh.update_backends(&spec, &self.changes(service)).await;
@@ -138,7 +142,7 @@ impl Core {
             Ok(()) => {
                 if applied.status.is_some() && backends.is_empty() {
                     self.warning(service, UNAVAILABLE_LOAD_BALANCER, NO_NODES);
-                } else if applied.status.is_some() {
+                } else if applied.status.is_some() && !applied.backends.has_nodes_of(&backends) {
                     self.normal(service, UPDATED_LOAD_BALANCER, "Updated load balancer with new hosts");
                 }
                 self.follow(service, applied, backends);

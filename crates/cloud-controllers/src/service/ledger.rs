@@ -244,12 +244,12 @@ impl Ledger {
     }
 
     /// The nodes changed: notes the change with everyone whose load balancer has others; their names, in order.
-    pub(super) fn follow(&self, now: &Backends, sync: impl FnOnce() -> NodeSync) -> Vec<Key> {
+    pub(super) fn follow(&self, nodes: &Backends, sync: impl FnOnce() -> NodeSync) -> Vec<Key> {
         let mut all = self.lock();
         let (mut keys, sync) = (Vec::new(), LazyCell::new(|| Arc::new(sync())));
         for (key, entry) in all.iter_mut() {
             let old = entry.known.applied.as_ref().filter(|_| !entry.gone);
-            if old.is_some_and(|applied| *applied.backends != *now) {
+            if old.is_some_and(|applied| !applied.backends.has_nodes_of(nodes)) {
                 entry.node_sync = Some(Arc::clone(&sync));
                 keys.push(key.clone());
             }

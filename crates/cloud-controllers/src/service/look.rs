@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use cloud_provider::load_balancer::{Agreement, Observed, Spec};
+use cloud_provider::load_balancer::{Agreement, Observed};
 use controller_kit::cache::Key;
 use controller_kit::log::report;
 use k8s_openapi::api::core::v1::{LoadBalancerStatus, Service};
@@ -21,8 +21,8 @@ impl Core {
         let Some((_, known)) = self.ledger.current(&Key::of(&**service)) else { return Err(Setback::Gone) };
         let terms = self.terms();
         let backends =
-            known.applied.as_ref().map_or_else(|| self.roster.current(), |now| Arc::clone(&now.backends));
-        let Ok(spec) = Spec::new(Arc::clone(service), backends.nodes().to_vec(), &self.cluster) else {
+            known.applied.as_ref().map_or_else(|| self.roster.of(service), |now| Arc::clone(&now.backends));
+        let Ok(spec) = self.read(service, &backends) else {
             // It cannot be compared; whoever ensures it says why.
             self.ledger.with(service, |entry| (entry.known.looked, entry.known.look_due) = (true, false));
             return Ok(());

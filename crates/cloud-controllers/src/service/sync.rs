@@ -109,7 +109,7 @@ impl Core {
             // Whoever put the finalizer there may have made something, and somebody may take the finalizer away.
             known.holds = self.ledger.hold(&service);
         }
-        let step = plan::next(&service, &known, &self.roster.current(), &terms);
+        let step = plan::next(&service, &known, &self.roster.of(&service), &terms);
         Some((service, step))
     }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use cloud_provider::load_balancer::{Description, Feature, Identity, Observed, Owned, Spec};
+use cloud_provider::load_balancer::{Description, Family, Feature, Identity, Observed, Owned, Spec};
 use cloud_provider::{Changes, ClusterIdentity, Error, LoadBalancers};
 use k8s_openapi::api::core::v1::{LoadBalancerStatus, Service};
 use tokio::time::Instant;
@@ -27,6 +27,8 @@ struct State {
     always: BTreeMap<&'static str, fn() -> Error>,
     missing: BTreeSet<Feature>,
     calls: Vec<(&'static str, String, Instant)>,
+    /// The pods that the last call for a Service was given for its first port; `None` if it was given none at all.
+    pods: BTreeMap<String, Option<Vec<String>>>,
     under_way: BTreeSet<String>,
     overlaps: Vec<String>,
 }
@@ -68,6 +70,19 @@ impl Script {
             .filter(|(_, service, _)| service == name)
             .map(|(call, _, at)| (*call, *at))
             .collect()
+    }
+
+    /// The pods that the last change of a Service's load balancer was given.
+    pub(crate) fn pods_of(&self, name: &str) -> Option<Vec<String>> {
+        self.0.lock().unwrap().pods.get(name).cloned().flatten()
+    }
+
+    fn note_pods(&self, spec: &Spec) {
+        let pods = spec.endpoints.as_ref().map(|endpoints| {
+            let behind = endpoints.behind(&spec.ports[0], Family::V4).into_iter();
+            behind.map(|pod| format!("{}:{}", pod.address, pod.port)).collect()
+        });
+        self.0.lock().unwrap().pods.insert(spec.identity.name.clone(), pods);
     }
 
     /// Forgets the calls so far.
@@ -136,6 +151,7 @@ impl LoadBalancers for Between {
 
     async fn ensure(&self, spec: &Spec, changes: &Changes) -> Result<LoadBalancerStatus, Error> {
         let (instead, _under_way) = self.script.begins("ensure", &spec.identity);
+        self.script.note_pods(spec);
         match instead {
             Some(Instead::Status(status)) => Ok(status),
             Some(instead) => error(instead),
@@ -145,6 +161,7 @@ impl LoadBalancers for Between {
 
     async fn update_backends(&self, spec: &Spec, changes: &Changes) -> Result<(), Error> {
         let (instead, _under_way) = self.script.begins("update", &spec.identity);
+        self.script.note_pods(spec);
         match instead {
             Some(instead) => error(instead),
             None => self.inner.update_backends(spec, changes).await,

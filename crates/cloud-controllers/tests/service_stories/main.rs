@@ -10,6 +10,7 @@ mod drift;
 mod frozen;
 mod nodes;
 mod oracle;
+mod pods;
 mod provision;
 mod restart;
 mod stage;

@@ -37,6 +37,8 @@ pub(crate) struct Stage {
     pub(crate) deadlines: Deadlines,
     pub(crate) mode: Mode,
     pub(crate) clock: SharedClock,
+    /// Whether the provider asks for the pods behind Services without node ports.
+    pub(crate) pods: bool,
     seed: u64,
 }
 
@@ -66,6 +68,7 @@ impl Stage {
             deadlines: Deadlines::default(),
             mode: Mode::Act,
             clock: Arc::new(WallClock::starting_at(EPOCH)),
+            pods: false,
             seed,
         };
         // Every cluster has this one.
@@ -108,7 +111,10 @@ impl Stage {
             random.clone(),
             &cache_metrics,
         );
-        let services = Cache::new(client, Scope::default(), trim::service(), random.clone(), &cache_metrics);
+        let services =
+            Cache::new(client.clone(), Scope::default(), trim::service(), random.clone(), &cache_metrics);
+        let slices =
+            Cache::new(client, Scope::default(), trim::endpoint_slice(), random.clone(), &cache_metrics);
         let (recorder, writer) = events::recorder(
             "test",
             self.server.client_as("events"),
@@ -120,6 +126,7 @@ impl Stage {
             client: self.server.client_as("service"),
             services: services.clone(),
             nodes: nodes.clone(),
+            slices: self.pods.then(|| slices.clone()),
             balancers: Balancers::of(&surrounded).unwrap(),
             gate,
             cluster: cluster(),
@@ -130,10 +137,11 @@ impl Stage {
             worker_metrics: worker::Metrics::unregistered(),
         };
         let (controller, stop) = (Controller::new(parts, settings), Shutdown::new());
-        let (s1, s2, s3, s4) = (stop.clone(), stop.clone(), stop.clone(), stop.clone());
+        let [s1, s2, s3, s4, s5] = std::array::from_fn(|_| stop.clone());
         let tasks = [
             tokio::spawn(async move { nodes.run(&s1).await }),
             tokio::spawn(async move { services.run(&s2).await }),
+            tokio::spawn(async move { slices.run(&s5).await }),
             tokio::spawn(async move { writer.run(&s3, secs(1)).await }),
             tokio::spawn(async move { controller.run(&s4, |_| ()).await }),
         ];

@@ -14,6 +14,8 @@ pub struct Description {
     pub annotations: &'static [Annotation],
     /// The features it supports. A Service that asks for another one is refused or warned about, never half-served.
     pub features: BTreeSet<Feature>,
+    /// Whether it is told the pods behind Services without node ports: [`Spec::endpoints`](super::Spec::endpoints).
+    pub endpoints: bool,
 }
 
 impl Description {
@@ -26,6 +28,14 @@ impl Description {
     #[must_use]
     pub fn owning(mut self, classes: impl IntoIterator<Item = String>) -> Self {
         self.classes = classes.into_iter().collect();
+        self
+    }
+
+    /// Asks for the pods behind Services without node ports. A provider that may ask says so in
+    /// [`Provider::reads_endpoints`](crate::Provider::reads_endpoints) too.
+    #[must_use]
+    pub fn reaching_endpoints(mut self) -> Self {
+        self.endpoints = true;
         self
     }
 

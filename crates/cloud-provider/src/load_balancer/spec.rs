@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Node, Service, ServiceSpec};
 
-use super::{Feature, Identity, SourceRanges};
+use super::{Endpoints, Feature, Identity, SourceRanges};
 use crate::cluster::ClusterIdentity;
 use crate::error::Error;
 
@@ -21,6 +21,9 @@ pub struct Spec {
     pub service: Arc<Service>,
     /// The eligible nodes: exactly these become backends.
     pub nodes: Vec<Arc<Node>>,
+    /// The pods behind it, if it has a port without a node port and the provider asks for them; `None` otherwise, and while
+    /// they are not known.
+    pub endpoints: Option<Endpoints>,
     /// The ports, in the Service's order.
     pub ports: Vec<Port>,
     /// Who may connect.
@@ -101,6 +104,13 @@ pub enum Family {
     V6,
 }
 
+impl Family {
+    /// The family of an address.
+    pub fn of(address: IpAddr) -> Self {
+        if address.is_ipv4() { Self::V4 } else { Self::V6 }
+    }
+}
+
 impl Spec {
     /// Reads a Service. What cannot be read is an `InvalidConfig` that names the field.
     pub fn new(
@@ -117,6 +127,7 @@ impl Spec {
         Ok(Self {
             identity,
             nodes,
+            endpoints: None,
             ports: ports(&wanted)?,
             source_ranges: SourceRanges::of(&service)?,
             affinity: affinity(&wanted),
@@ -127,6 +138,13 @@ impl Spec {
             class: wanted.load_balancer_class,
             service,
         })
+    }
+
+    /// Hands in the pods behind the Service.
+    #[must_use]
+    pub fn with_endpoints(mut self, endpoints: Option<Endpoints>) -> Self {
+        self.endpoints = endpoints;
+        self
     }
 
     /// The value of one of the Service's annotations.

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, NodeCondition, NodeSpec, NodeStatus, NodeSystemInfo, Service};
+use k8s_openapi::api::discovery::v1::{Endpoint, EndpointSlice};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 /// Cuts an object down before it is stored. Trimmed objects must never be written back as a whole.
@@ -41,6 +42,22 @@ pub fn metadata<K: kube::Resource>() -> Trim<K> {
 /// because those are settings.
 pub fn service() -> Trim<Service> {
     metadata()
+}
+
+/// Keeps the Service that a slice belongs to, its ports, and of each pod its addresses, its node and whether it serves.
+pub fn endpoint_slice() -> Trim<EndpointSlice> {
+    Trim::new(|slice: &mut EndpointSlice| {
+        trim_meta(&mut slice.metadata);
+        slice.metadata.annotations = None;
+        slice.metadata.owner_references = None;
+        if let Some(labels) = &mut slice.metadata.labels {
+            labels.retain(|name, _| name == "kubernetes.io/service-name");
+        }
+        for pod in &mut slice.endpoints {
+            let (addresses, conditions) = (std::mem::take(&mut pod.addresses), pod.conditions.take());
+            *pod = Endpoint { addresses, conditions, node_name: pod.node_name.take(), ..Endpoint::default() };
+        }
+    })
 }
 
 /// Keeps what identifies a Node, where it runs, its addresses, taints, labels, pod CIDRs and conditions, and of the

@@ -6,7 +6,6 @@ use cloud_provider::load_balancer::{Family, Spec};
 use cloud_provider::well_known::ip_modes;
 use k8s_openapi::api::core::v1::{LoadBalancerIngress, LoadBalancerStatus};
 
-use crate::allocation::family_of;
 use crate::intent::{Balancer, Status};
 use crate::plane::Forwarding;
 
@@ -17,7 +16,7 @@ pub(super) fn status(
     forwarding: Forwarding,
 ) -> LoadBalancerStatus {
     let mut addresses: Vec<IpAddr> = addresses.into_iter().collect();
-    addresses.sort_by_key(|address| families.iter().position(|family| *family == family_of(*address)));
+    addresses.sort_by_key(|address| families.iter().position(|family| *family == Family::of(*address)));
     let ip_mode = match forwarding {
         Forwarding::UserSpace => ip_modes::PROXY,
         Forwarding::Kernel => ip_modes::VIP,

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cloud_provider::ClusterIdentity;
+use cloud_provider::{ClusterIdentity, Decision};
 use k8s_openapi::api::core::v1::{ClientIPConfig, Service, SessionAffinityConfig};
 use testkit::builders::{ServiceBuilder, node, service};
 
@@ -95,7 +95,7 @@ fn new_backends_change_nothing_else() {
     let other = web().port(9090).on_node_port(31090).annotation("local.nephos/balance", "source-hash");
     let one = vec![Arc::clone(&nodes()[1])];
     let spec = Spec::new(Arc::new(other.into()), one, &ClusterIdentity::default()).unwrap();
-    let changed = with_backends(&held, &spec, Forwarding::UserSpace);
+    let changed = with_backends(&held, &spec, Forwarding::UserSpace).unwrap();
     assert_eq!(sockets(&changed, PortKey::tcp(80)), ["b (10.0.0.2:30080)"]);
     assert_eq!(Balancer { ports: held.ports.clone(), ..changed }, held);
 }
@@ -125,7 +125,7 @@ fn without_node_ports_the_kernel_passes_on_unmodified_and_keeps_to_that_when_nod
     let mut without_nodes = wanted.clone();
     without_nodes.ports.get_mut(&PortKey::tcp(80)).unwrap().backends.clear();
     let spec = Spec::new(Arc::new(service.into()), nodes(), &ClusterIdentity::default()).unwrap();
-    assert_eq!(with_backends(&without_nodes, &spec, Forwarding::Kernel), wanted);
+    assert_eq!(with_backends(&without_nodes, &spec, Forwarding::Kernel).unwrap(), wanted);
 }
 
 #[test]
@@ -134,4 +134,46 @@ fn the_kernel_asks_each_nodes_proxy_once_for_all_balancers() {
     assert_eq!(wanted_of_the_kernel(web()).settings.health_check.probe, expected);
     let tcp = web().annotation("local.nephos/health-check", "tcp");
     assert_eq!(wanted_of_the_kernel(tcp).settings.health_check.probe, Probe::Tcp);
+}
+
+/// A Service without node ports, and its pods.
+fn direct(pods: Option<&[&str]>) -> Spec {
+    let mut service: Service = web().into();
+    let spec = service.spec.as_mut().unwrap();
+    spec.ports.as_mut().unwrap()[0].node_port = None;
+    spec.external_traffic_policy = Some("Local".into());
+    spec.health_check_node_port = Some(32000);
+    let endpoints = pods.map(|pods| {
+        let pods: Vec<_> =
+            pods.iter().map(|ip| serde_json::json!({"addresses": [ip], "nodeName": "b"})).collect();
+        let slice = serde_json::json!({
+            "metadata": {}, "addressType": "IPv4", "ports": [{"name": "", "port": 8080}], "endpoints": pods,
+        });
+        contract::Endpoints::of([&serde_json::from_value(slice).unwrap()])
+    });
+    Spec::new(Arc::new(service), nodes(), &ClusterIdentity::default()).unwrap().with_endpoints(endpoints)
+}
+
+#[test]
+fn without_node_ports_user_space_goes_to_the_pods_and_asks_them_whether_they_serve() {
+    let spec = direct(Some(&["10.1.0.1", "10.1.0.2"]));
+    let asked = Asked::of(&spec.service).unwrap();
+    let wanted = balancer(&spec, &asked, &["192.0.2.7".parse().unwrap()], Forwarding::UserSpace).unwrap();
+    assert_eq!(sockets(&wanted, PortKey::tcp(80)), ["b (10.1.0.1:8080)", "b (10.1.0.2:8080)"]);
+    assert_eq!(wanted.ports[&PortKey::tcp(80)].delivery, Delivery::Rewritten);
+    assert_eq!(wanted.settings.health_check.probe, Probe::Tcp, "no pod listens at the health check port");
+
+    let fewer = with_backends(&wanted, &direct(Some(&["10.1.0.3"])), Forwarding::UserSpace).unwrap();
+    assert_eq!(sockets(&fewer, PortKey::tcp(80)), ["b (10.1.0.3:8080)"]);
+    let none = with_backends(&wanted, &direct(Some(&[])), Forwarding::UserSpace).unwrap();
+    assert!(sockets(&none, PortKey::tcp(80)).is_empty());
+}
+
+#[test]
+fn pods_that_are_not_known_yet_are_waited_for() {
+    let spec = direct(None);
+    let asked = Asked::of(&spec.service).unwrap();
+    let error = balancer(&spec, &asked, &["192.0.2.7".parse().unwrap()], Forwarding::UserSpace).unwrap_err();
+    assert!(matches!(error.decision(), Decision::RetryAfter { .. }), "{error:?}");
+    assert!(error.report().contains("port 80, which has no node port"), "{}", error.report());
 }

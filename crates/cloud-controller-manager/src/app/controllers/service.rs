@@ -55,11 +55,13 @@ const EVENTS: &[EventKind] = &[
 ];
 
 fn begin(means: Means, metrics: Metrics) -> anyhow::Result<Begun> {
+    let balancers = Balancers::of(&means.cloud)?;
     let parts = Parts {
         client: means.client,
         services: means.services,
         nodes: means.nodes,
-        balancers: Balancers::of(&means.cloud)?,
+        slices: balancers.create.describe().endpoints.then_some(means.slices),
+        balancers,
         gate: means.gate,
         cluster: means.cluster,
         events: means.events,
