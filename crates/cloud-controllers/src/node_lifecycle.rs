@@ -17,6 +17,7 @@ mod settings;
 mod sync;
 #[cfg(test)]
 mod tests;
+mod witnesses;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -18,6 +18,8 @@ pub enum Purpose {
     Refresh,
     /// A Node is not ready: is there still an instance?
     Watch,
+    /// The cloud does not know a Node: does it know those that must exist? Only an answer that was asked for now will do.
+    Suspect,
     /// A Node may be deleted: only an answer that was asked for now, of the cloud itself, will do.
     Confirm,
 }
@@ -50,6 +52,7 @@ impl Lookup for Loader {
     async fn many(&self, nodes: &[NodeRef], purpose: Purpose) -> Vec<Arc<Existence>> {
         let age = match purpose {
             Purpose::Confirm => Age::Now,
+            Purpose::Suspect => Age::AtMost(Duration::ZERO),
             Purpose::Watch | Purpose::Initialise => Age::AtMost(WATCH_AGE),
             Purpose::Refresh => Age::AtMost(REFRESH_AGE),
         };
@@ -64,7 +67,7 @@ impl Lookup for Loader {
 impl Purpose {
     fn urgency(self) -> Urgency {
         match self {
-            Self::Initialise | Self::Watch | Self::Confirm => Urgency::Initialise,
+            Self::Initialise | Self::Watch | Self::Suspect | Self::Confirm => Urgency::Initialise,
             Self::Refresh => Urgency::Refresh,
         }
     }

@@ -26,6 +26,8 @@ struct NotReady {
     next_look: Instant,
     /// When the cloud first said that there is no instance; whatever else it says ends it.
     absent_since: Option<Instant>,
+    /// How often it has said so since while it denied nobody who must exist.
+    sightings: u32,
     /// When the cloud first said that the machine is off; likewise.
     off_since: Option<Instant>,
     told: Option<(&'static str, Instant)>,
@@ -48,6 +50,7 @@ impl Memory {
                     since: now,
                     next_look: now,
                     absent_since: None,
+                    sightings: 0,
                     off_since: None,
                     told: None,
                 });
@@ -85,6 +88,24 @@ impl Memory {
         let first = absent && record.absent_since.is_none();
         record.next_look = now + if first { settings.confirm_after } else { usual };
         record.absent_since = absent.then(|| record.absent_since.unwrap_or(now));
+        if !absent {
+            record.sightings = 0;
+        }
+    }
+
+    /// A plausible answer said that a Node has no instance; how many have said so.
+    pub(super) fn sighted(&mut self, uid: &str) -> u32 {
+        let record = self.0.get_mut(uid).and_then(|record| record.not_ready.as_mut());
+        let Some(record) = record.filter(|record| record.absent_since.is_some()) else { return 0 };
+        record.sightings = record.sightings.saturating_add(1);
+        record.sightings
+    }
+
+    /// The next look at a Node is then.
+    pub(super) fn look_at(&mut self, uid: &str, when: Instant) {
+        if let Some(record) = self.0.get_mut(uid).and_then(|record| record.not_ready.as_mut()) {
+            record.next_look = when;
+        }
     }
 
     /// Takes in whether a machine is off; for how long it has been, by all answers since.

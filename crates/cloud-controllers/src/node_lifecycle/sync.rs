@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cloud_provider::{Doubt, Existence, NodeRef, Power};
+use cloud_provider::{Existence, NodeRef, Power};
 use controller_kit::cache::Cache;
 use controller_kit::clock::SharedClock;
 use controller_kit::events::Recorder;
@@ -22,6 +22,9 @@ use super::metrics::Metrics;
 use super::plan::{Sight, is_ready};
 use super::settings::Settings;
 use crate::node::{Lookup, Purpose};
+
+/// So many plausible answers that there is no instance, with some time between them, are believed.
+const ENOUGH: u32 = 2;
 
 /// All that a pass needs and remembers.
 pub(super) struct Core {
@@ -51,10 +54,7 @@ impl Core {
         let (suspects, watched): (Vec<_>, Vec<_>) =
             due.cloned().partition(|node| self.memory.is_absent(uid(node)));
         if !watched.is_empty() {
-            let answers = self.ask(&watched, Purpose::Watch).await;
-            for (node, answer) in watched.iter().zip(&answers) {
-                self.settle(node, answer).await;
-            }
+            self.watch(&nodes, watched).await;
         }
         if !suspects.is_empty() {
             self.confirm(&nodes, suspects).await;
@@ -63,7 +63,31 @@ impl Core {
         self.memory.next_due()
     }
 
-    async fn ask(&self, nodes: &[Arc<Node>], purpose: Purpose) -> Vec<Arc<Existence>> {
+    /// Looks up Nodes that are not ready. Those that the cloud does not know are asked for once more before witnesses, so
+    /// that what is later confirmed was not first said by an inventory that nobody should have believed.
+    async fn watch(&mut self, nodes: &[Arc<Node>], watched: Vec<Arc<Node>>) {
+        let answers = self.ask(&watched, Purpose::Watch).await;
+        let mut unknown = Vec::new();
+        for (node, answer) in watched.into_iter().zip(&answers) {
+            if matches!(&**answer, Existence::Absent(_)) {
+                unknown.push(node);
+            } else {
+                self.settle(&node, answer).await;
+            }
+        }
+        for (cloud, suspects) in by_cloud(unknown) {
+            let (answers, testimony) =
+                self.ask_before_witnesses(&cloud, nodes, &suspects, Purpose::Suspect).await;
+            for (node, answer) in suspects.iter().zip(&answers) {
+                self.settle(node, answer).await;
+                if testimony.is_plausible() {
+                    self.memory.sighted(uid(node));
+                }
+            }
+        }
+    }
+
+    pub(super) async fn ask(&self, nodes: &[Arc<Node>], purpose: Purpose) -> Vec<Arc<Existence>> {
         let asked: Vec<NodeRef> = nodes.iter().map(|node| NodeRef::from(&**node)).collect();
         self.lookup.many(&asked, purpose).await
     }
@@ -89,12 +113,8 @@ impl Core {
 
     /// Asks again for Nodes that seem to be gone, one cloud at a time.
     async fn confirm(&mut self, nodes: &[Arc<Node>], suspects: Vec<Arc<Node>>) {
-        let mut clouds: BTreeMap<String, Vec<Arc<Node>>> = BTreeMap::new();
-        for node in suspects {
-            clouds.entry(cloud_of(&node).to_owned()).or_default().push(node);
-        }
         let mut blocked = 0;
-        for (cloud, suspects) in clouds {
+        for (cloud, suspects) in by_cloud(suspects) {
             blocked += self.confirm_cloud(&cloud, nodes, suspects).await;
         }
         self.metrics.blocked.set(blocked);
@@ -104,48 +124,31 @@ impl Core {
 
     /// Returns how many Nodes were refused.
     async fn confirm_cloud(&mut self, cloud: &str, nodes: &[Arc<Node>], suspects: Vec<Arc<Node>>) -> i64 {
-        let ours: Vec<&Arc<Node>> = nodes.iter().filter(|node| is_of(node, cloud)).collect();
-        let witnesses = self.witnesses(&ours);
-        // Witnesses before and after the suspects: a lie that begins or ends in the middle of the look-up meets one.
-        let (before, after) = witnesses.split_at(witnesses.len().div_ceil(2));
-        let asked = [before, &suspects, after].concat();
-        let mut answers = self.ask(&asked, Purpose::Confirm).await.into_iter();
-        let mut about_witnesses: Vec<Arc<Existence>> = answers.by_ref().take(before.len()).collect();
-        let about_suspects: Vec<Arc<Existence>> = answers.by_ref().take(suspects.len()).collect();
-        about_witnesses.extend(answers);
+        let (answers, testimony) = self.ask_before_witnesses(cloud, nodes, &suspects, Purpose::Confirm).await;
         let mut cases = Vec::new();
-        for (node, answer) in suspects.iter().zip(&about_suspects) {
+        for (node, answer) in suspects.iter().zip(&answers) {
             self.settle(node, answer).await;
-            if matches!(&**answer, Existence::Absent(_)) {
+            if !matches!(&**answer, Existence::Absent(_)) {
+                continue;
+            }
+            // What no plausible answer said before is heard for the first time now.
+            if testimony.is_plausible() && self.memory.sighted(uid(node)) < ENOUGH {
+                self.memory.look_at(uid(node), Instant::now() + self.settings.confirm_after);
+            } else {
                 cases.push(Arc::clone(node));
             }
         }
         if cases.is_empty() {
             return 0;
         }
-        let mut picture = self.picture(cloud, &ours);
-        for answer in &about_witnesses {
-            match &**answer {
-                Existence::Found(_) => picture.witnesses += 1,
-                Existence::Absent(_) => picture.denied += 1,
-                // What is wrong with that Node alone says nothing about the cloud.
-                Existence::Unknown(Doubt::Ambiguous(_) | Doubt::BadProviderId(_)) | Existence::NotMine => {}
-                Existence::Unknown(_) => picture.unsure += 1,
-            }
-        }
+        let ours: Vec<&Arc<Node>> = nodes.iter().filter(|node| is_of(node, cloud)).collect();
+        let picture = Picture {
+            witnesses: testimony.found,
+            denied: testimony.denied,
+            unsure: testimony.unsure,
+            ..self.picture(cloud, &ours)
+        };
         self.decide(cloud, &picture, cases).await
-    }
-
-    /// Nodes that must exist: those whose kubelets are well, else those that were seen. They are taken from all over the
-    /// list, so that a hole in an inventory of many pages shows.
-    fn witnesses(&self, ours: &[&Arc<Node>]) -> Vec<Arc<Node>> {
-        let (ready, others): (Vec<&Arc<Node>>, Vec<&Arc<Node>>) =
-            ours.iter().copied().partition(|node| is_ready(node));
-        let seen: Vec<&Arc<Node>> =
-            others.into_iter().filter(|node| !self.memory.is_absent(uid(node))).collect();
-        let pool = if ready.is_empty() { seen } else { ready };
-        let stride = pool.len().div_ceil(self.settings.breaker.witnesses.max(1)).max(1);
-        pool.into_iter().step_by(stride).map(Arc::clone).collect()
     }
 
     fn picture(&mut self, cloud: &str, ours: &[&Arc<Node>]) -> Picture {
@@ -243,7 +246,16 @@ fn cloud_of(node: &Node) -> &str {
     id.split_once("://").map_or(id, |(scheme, _)| scheme)
 }
 
+/// Nodes by the cloud that they are of.
+fn by_cloud(nodes: Vec<Arc<Node>>) -> BTreeMap<String, Vec<Arc<Node>>> {
+    let mut clouds: BTreeMap<String, Vec<Arc<Node>>> = BTreeMap::new();
+    for node in nodes {
+        clouds.entry(cloud_of(&node).to_owned()).or_default().push(node);
+    }
+    clouds
+}
+
 /// Whether a Node says something about a cloud; about Nodes without a provider ID every Node does.
-fn is_of(node: &Node, cloud: &str) -> bool {
+pub(super) fn is_of(node: &Node, cloud: &str) -> bool {
     cloud.is_empty() || cloud_of(node) == cloud
 }

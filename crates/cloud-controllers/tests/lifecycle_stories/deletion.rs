@@ -150,6 +150,21 @@ async fn a_lie_beside_a_witness_that_the_cloud_cannot_tell_of_costs_no_node() {
     stage.until(secs(70), "the truth is acted upon", |stage| stage.node("n0").is_none()).await;
 }
 
+/// The list shows strangers all the time, and the question for the suspect meets a lie once. What the strangers said first
+/// is no proof that a lie could confirm.
+#[tokio::test(start_paused = true)]
+async fn a_lie_after_an_inventory_of_strangers_costs_no_node() {
+    let stage = cluster(10).await;
+    stage.world.inject(Fault::new("list_instances", Effect::Foreign)).unwrap();
+    stage.world.inject(Fault::once("get_instance", Effect::NotFound).about("n0")).unwrap();
+    falls_silent(&stage, "n0");
+    sleep(secs(600)).await;
+    assert!(stage.node("n0").is_some());
+    assert!(stage.server.requests().user_agent("lifecycle").is_empty());
+    stage.world.remove_machine("n0");
+    stage.until(secs(70), "the truth is acted upon", |stage| stage.node("n0").is_none()).await;
+}
+
 /// Proves: LIFE-22
 #[tokio::test(start_paused = true)]
 async fn a_node_that_somebody_else_deletes_is_no_trouble() {
