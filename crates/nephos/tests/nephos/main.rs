@@ -8,15 +8,20 @@ mod crowd;
 mod endings;
 mod footprint;
 mod handover;
+#[path = "../../../../providers/local/tests/rack/load.rs"]
+mod load;
 mod metrics;
 mod migration;
 mod networks;
 mod nodes;
 mod picture;
 mod process;
+mod proxied;
 mod reload;
 mod rights;
 mod scene;
+#[path = "../../../../providers/local/tests/rack/servers.rs"]
+mod servers;
 mod services;
 mod starting;
 

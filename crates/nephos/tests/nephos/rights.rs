@@ -17,7 +17,7 @@ use crate::nodes::{is_initialised, kubelets, page, port_client};
 use crate::scene::{Scene, eventually, free_port};
 use crate::services::balanced;
 
-const ACCOUNT: &str = "system:serviceaccount:kube-system:cloud-controller-manager";
+pub(crate) const ACCOUNT: &str = "system:serviceaccount:kube-system:cloud-controller-manager";
 
 /// The account of both node controllers.
 const CONTROLLER: &str = "system:serviceaccount:kube-system:node-controller";
@@ -33,7 +33,7 @@ const IN_TROUBLE: &[(&str, &str)] = &[
 ];
 
 /// Runs the binary and returns what it printed.
-async fn printed(arguments: &[&str]) -> String {
+pub(crate) async fn printed(arguments: &[&str]) -> String {
     let output = tokio::process::Command::new(env!("CARGO_BIN_EXE_nephos"))
         .args(arguments)
         .stdin(Stdio::null())
@@ -45,7 +45,7 @@ async fn printed(arguments: &[&str]) -> String {
 }
 
 /// Applies a manifest of roles, and returns their rules.
-async fn apply(client: &kube::Client, manifest: &str) -> Vec<PolicyRule> {
+pub(crate) async fn apply(client: &kube::Client, manifest: &str) -> Vec<PolicyRule> {
     let mut rules = Vec::new();
     for document in manifest.split("---\n").filter(|document| !document.trim().is_empty()) {
         let object: Value = serde_saphyr::from_str(document).expect("YAML");

@@ -14,7 +14,7 @@ use crate::scene::{Scene, eventually};
 
 const FINALIZER: &str = "service.kubernetes.io/load-balancer-cleanup";
 
-fn typed<K: serde::de::DeserializeOwned>(object: serde_json::Value) -> K {
+pub(crate) fn typed<K: serde::de::DeserializeOwned>(object: serde_json::Value) -> K {
     serde_json::from_value(object).expect("an object")
 }
 
