@@ -61,6 +61,7 @@ pub type Grants = BTreeMap<&'static str, Vec<Grant>>;
 
 /// What decides which rights are needed.
 #[derive(Debug, Clone, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts, each for itself")]
 pub struct Needs {
     /// The controllers that run.
     pub controllers: Vec<&'static Row>,

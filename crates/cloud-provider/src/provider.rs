@@ -22,7 +22,7 @@ pub struct Provider {
     pub build: fn(Context) -> BoxFuture<Result<Cloud, Error>>,
     /// Sub-commands: `nephos <provider> <command>`.
     pub commands: &'static [Command],
-    /// Whether its load balancers may ask for the pods behind Services: reading EndpointSlices is a right that the manager
+    /// Whether its load balancers may ask for the pods behind Services: reading `EndpointSlices` is a right that the manager
     /// then needs.
     pub reads_endpoints: bool,
 }

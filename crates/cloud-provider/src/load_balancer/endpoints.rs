@@ -97,7 +97,7 @@ fn endpoints(slice: &EndpointSlice) -> impl Iterator<Item = Endpoint> {
 mod tests {
     use super::*;
 
-    fn slice(text: serde_json::Value) -> EndpointSlice {
+    fn slice(text: &serde_json::Value) -> EndpointSlice {
         let mut slice = serde_json::json!({"metadata": {"name": "web-1"}, "addressType": "IPv4"});
         slice.as_object_mut().unwrap().extend(text.as_object().unwrap().clone());
         serde_json::from_value(slice).unwrap()
@@ -114,19 +114,19 @@ mod tests {
 
     #[test]
     fn a_port_is_served_by_the_pods_of_its_name_and_protocol_and_family() {
-        let v4 = slice(serde_json::json!({
+        let v4 = slice(&serde_json::json!({
             "ports": [{"name": "web", "port": 8080}, {"name": "dns", "port": 5353, "protocol": "UDP"}, {"name": "any"}],
             "endpoints": [
                 {"addresses": ["10.1.0.2"], "nodeName": "b"},
                 {"addresses": ["10.1.0.1"], "nodeName": "a", "conditions": {"ready": true}},
             ],
         }));
-        let v6 = slice(serde_json::json!({
+        let v6 = slice(&serde_json::json!({
             "addressType": "IPv6",
             "ports": [{"name": "web", "port": 8080, "protocol": "TCP"}],
             "endpoints": [{"addresses": ["fd00::1"]}],
         }));
-        let names = slice(serde_json::json!({
+        let names = slice(&serde_json::json!({
             "addressType": "FQDN", "ports": [{"name": "web", "port": 1}], "endpoints": [{"addresses": ["a.example"]}],
         }));
         let all = Endpoints::of([&v4, &v6, &names]);
@@ -153,7 +153,7 @@ mod tests {
             })
         };
         let of = |pods: &[serde_json::Value]| {
-            Endpoints::of([&slice(serde_json::json!({"ports": [{"port": 80}], "endpoints": pods}))])
+            Endpoints::of([&slice(&serde_json::json!({"ports": [{"port": 80}], "endpoints": pods}))])
         };
         let any = port("", Protocol::Tcp);
         let some = of(&[pod(1, true, true), pod(2, false, true), pod(3, false, false)]);

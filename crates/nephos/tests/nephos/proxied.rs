@@ -127,7 +127,7 @@ async fn a_manager_that_is_killed_and_started_again_under_load_fails_no_connecti
 
     let mut held = Held::open(entrance).await.expect("a connection that stays");
     let load = Load::start(entrance, 4);
-    for number in 1..addresses.len() {
+    for (number, address) in addresses.iter().enumerate().skip(1) {
         load.goes_on(50).await;
         manager.kill();
         manager.exit_code(PATIENCE).await;
@@ -135,7 +135,7 @@ async fn a_manager_that_is_killed_and_started_again_under_load_fails_no_connecti
         // What happens while nobody leads is seen by the next.
         let name = format!("node-{number}");
         servers.push(serve(number));
-        house.join(&name, addresses[number]).await;
+        house.join(&name, *address).await;
         manager = house.manager().await;
         answered_by(entrance, &name).await;
         held.echo().await.expect("it lives on");
