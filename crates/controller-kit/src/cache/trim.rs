@@ -130,3 +130,41 @@ fn shrunk<T>(list: Option<Vec<T>>) -> Option<Vec<T>> {
     list.shrink_to_fit();
     Some(list)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slice_keeps_what_says_whose_pods_serve_where_and_nothing_else() {
+        let mut slice: EndpointSlice = serde_json::from_value(serde_json::json!({
+            "metadata": {
+                "namespace": "shop", "name": "web-1", "uid": "u", "resourceVersion": "7",
+                "labels": {"kubernetes.io/service-name": "web", "app": "web"},
+                "annotations": {"endpoints.kubernetes.io/last-change-trigger-time": "2026-01-01T00:00:00Z"},
+                "managedFields": [{"manager": "kube-controller-manager"}],
+            },
+            "addressType": "IPv4",
+            "ports": [{"name": "http", "port": 8080}],
+            "endpoints": [{
+                "addresses": ["10.1.0.1"], "nodeName": "a", "zone": "z", "targetRef": {"kind": "Pod", "name": "web-x"},
+                "conditions": {"ready": true, "serving": true},
+            }],
+        }))
+        .unwrap();
+        endpoint_slice().apply(&mut slice);
+        let expected = serde_json::json!({
+            "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+            "metadata": {
+                "namespace": "shop", "name": "web-1", "uid": "u", "resourceVersion": "7",
+                "labels": {"kubernetes.io/service-name": "web"},
+            },
+            "addressType": "IPv4",
+            "ports": [{"name": "http", "port": 8080}],
+            "endpoints": [{
+                "addresses": ["10.1.0.1"], "nodeName": "a", "conditions": {"ready": true, "serving": true},
+            }],
+        });
+        assert_eq!(serde_json::to_value(&slice).unwrap(), expected);
+    }
+}
