@@ -107,6 +107,7 @@ bench: ## Measure what is promised in figures; fails when a bound is passed
 		$(CARGO) test --locked --package nephos --test nephos -- --ignored --nocapture --test-threads 1 bench
 	$(CARGO) test --locked --package nephos --bench services
 	$(CARGO) bench --locked --package provider-local --bench proxy
+	$(CARGO) test --locked --package provider-local --test nft_scale -- --ignored --nocapture bench
 
 .PHONY: e2e
 e2e: ## Run the end-to-end tests on a whole cluster (not there yet)

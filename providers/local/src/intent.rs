@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -13,8 +14,10 @@ pub mod check;
 mod held;
 pub mod plan;
 mod settings;
+mod shared;
 pub mod status;
 mod store;
+mod words;
 
 pub use check::Refusal;
 pub(crate) use held::Held;
@@ -41,9 +44,10 @@ pub struct Intent {
     /// with the revision after it: of two writers, the one who read an old state is told so.
     #[serde(default)]
     pub revision: u64,
-    /// The balancers, by the UID of their Service.
-    #[serde(default)]
-    pub balancers: BTreeMap<Uid, Balancer>,
+    /// The balancers, by the UID of their Service. Those that stay are the same values in the next intent, so that a change
+    /// of one costs no copy of the others, and what changed is found at once.
+    #[serde(default, with = "shared")]
+    pub balancers: BTreeMap<Uid, Arc<Balancer>>,
 }
 
 /// The UID of a Service.

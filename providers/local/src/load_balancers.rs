@@ -60,7 +60,7 @@ impl Balancers {
 
     async fn status_of(&self, uid: &str) -> Result<Status, Error> {
         let attempt = || format!("asking the data plane about the balancer of Service {uid}");
-        self.plane.status().await.map_err(|error| error.during(attempt()))
+        self.plane.status_of(uid).await.map_err(|error| error.during(attempt()))
     }
 
     /// Puts a changed intent in force.
@@ -150,7 +150,7 @@ impl LoadBalancers for Balancers {
                 None => Some(Change::create(KIND, uid).detail(report::summary(&wanted))),
             };
             if let Some(change) = change {
-                intent.balancers.insert(uid.clone(), wanted);
+                intent.balancers.insert(uid.clone(), Arc::new(wanted));
                 self.apply(change, intent, changes).await?;
             }
             addresses
@@ -177,7 +177,7 @@ impl LoadBalancers for Balancers {
             return Ok(());
         }
         let change = Change::update(KIND, uid, &proof).detail(differences(uid, held, &wanted).join(", "));
-        intent.balancers.insert(uid.clone(), wanted);
+        intent.balancers.insert(uid.clone(), Arc::new(wanted));
         self.apply(change, intent, changes).await
     }
 
@@ -210,14 +210,14 @@ impl LoadBalancers for Balancers {
 fn owned<'a>(intent: &'a Intent, identity: &Identity) -> Result<Option<(&'a Balancer, Proof)>, Error> {
     let Some(held) = intent.balancers.get(&identity.uid) else { return Ok(None) };
     Proof::by_cluster_tag(&identity.cluster, held.cluster.as_deref())
-        .map(|proof| Some((held, proof)))
+        .map(|proof| Some((&**held, proof)))
         .map_err(|error| error.context(format!("looking at the balancer of Service {}", identity.uid)))
 }
 
 /// What must change to make one balancer of the other, in words.
 fn differences(uid: &str, held: &Balancer, wanted: &Balancer) -> Vec<String> {
     let alone = |balancer: &Balancer| Intent {
-        balancers: [(uid.to_owned(), balancer.clone())].into(),
+        balancers: [(uid.to_owned(), Arc::new(balancer.clone()))].into(),
         ..Intent::empty()
     };
     plan(&alone(held), &alone(wanted)).iter().map(ToString::to_string).collect()

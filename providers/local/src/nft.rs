@@ -4,25 +4,23 @@
 //! changes nothing for anybody's connection. What this process adds is the knowledge who serves, and the repair of what
 //! somebody else changed. It touches the kernel only while it may act.
 //!
-//! In reading order: `render` says which tables an intent asks for (`listener`, `share`, `unmodified` are its parts), from the
-//! intent and `usable`, the choice among the backends that `checks` asks; `plan` is the way there from what `read` finds; `tables`
-//! and `conntrack` have the effects; [`Nft`] holds it together; `watch` repairs.
+//! In reading order: `picture` is all that an intent asks for, from `frame`, which all balancers share, and what `render` says of
+//! each (`listener`, `share`, `unmodified` are its parts), by `usable`, the choice among the backends that `checks` asks; `plan` is
+//! the way there, from the picture before or from what `read` finds; `tables` and `conntrack` have the effects; `sync` puts these in
+//! order and [`Nft`] holds it together; `watch` repairs; `leftovers` is for whoever ends it all.
 
-use std::collections::{BTreeSet, VecDeque};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex as BlockingMutex, PoisonError};
+use std::sync::{Arc, Mutex as BlockingMutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use cloud_provider::context::{EventSink, Leadership, Metrics, ServiceReader, Shutdown};
 use cloud_provider::{ClusterIdentity, Context, Permit};
 use tokio::sync::Mutex;
-use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
-use tracing::{info, warn};
 
 use crate::config::{AddressChoice, KernelChoice};
-use crate::intent::{Delivery, Held, Intent, Protocol, ProxyProtocol, Status, Store, StoreError};
+use crate::intent::{Held, Intent, Protocol, ProxyProtocol, Status, Store, StoreError};
 use crate::netlink::{NetlinkError, TableWatch};
 use crate::plane::{DataPlane, Forwarding, PlaneError};
 use crate::proxy::FeedError;
@@ -30,10 +28,13 @@ use crate::vip::VipError;
 
 mod checks;
 mod conntrack;
+mod frame;
 mod kernel;
+mod leftovers;
 mod listener;
 mod metrics;
 mod networks;
+mod picture;
 mod place;
 mod plan;
 mod program;
@@ -42,31 +43,24 @@ mod render;
 mod ruleset;
 mod share;
 mod status;
+mod sync;
 mod tables;
 mod take_over;
 mod traffic;
 mod unmodified;
 mod usable;
 mod watch;
+mod writers;
 
 use self::checks::Checks;
-use self::render::{Scene, render};
-use self::ruleset::Ruleset;
-use self::traffic::{Drain, Traffic};
-use self::usable::Choices;
+use self::sync::State;
+use self::writers::Writers;
 
+pub use self::leftovers::{cleanup, found};
 pub use self::program::ProgramError;
 
 /// How often the kernel is asked whether it still has what it was told, unless somebody says otherwise.
 const SCAN: Duration = Duration::from_secs(10);
-/// How long the first look at the backends may take before the tables that the last process left are touched.
-const FIRST_LOOK: Duration = Duration::from_millis(1500);
-/// How long a change waits for the first answers of backends that are new.
-const NEXT_LOOK: Duration = Duration::from_millis(150);
-
-/// How many of the processes that changed tables for us are remembered.
-const WRITERS: usize = 64;
-
 /// What the plane is told when it is opened.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -132,21 +126,7 @@ struct Inner {
     state: Mutex<State>,
     /// What the last change ended with, for the status.
     failure: BlockingMutex<Option<String>>,
-    /// The processes that changed tables for us a moment ago: their news are none.
-    writers: BlockingMutex<VecDeque<u32>>,
-}
-
-struct State {
-    /// What is carried out.
-    intent: Arc<Intent>,
-    /// What the kernel has, as far as is known; `None` before it was read.
-    kernel: Option<Ruleset>,
-    /// Where connections lead.
-    traffic: Traffic,
-    /// Connections that may go on for a while.
-    drains: Vec<Drain>,
-    /// How often the kernel was told.
-    syncs: u64,
+    writers: Writers,
 }
 
 impl Nft {
@@ -163,13 +143,7 @@ impl Nft {
             AddressChoice::Routed => None,
         };
         let tables = TableWatch::open(ruleset::TABLE)?;
-        let state = State {
-            intent: held.now().await,
-            kernel: None,
-            traffic: Traffic::default(),
-            drains: Vec::new(),
-            syncs: 0,
-        };
+        let state = State::with(held.now().await);
         let inner = Arc::new(Inner {
             held,
             checks: Checks::none(),
@@ -182,7 +156,7 @@ impl Nft {
             metrics: Arc::clone(&context.metrics),
             state: Mutex::new(state),
             failure: BlockingMutex::default(),
-            writers: BlockingMutex::default(),
+            writers: Writers::default(),
         });
         let mut watching = vec![tokio::spawn(watch::run(Arc::clone(&inner), tables, options.scan))];
         if let Some(place) = &inner.addresses {
@@ -205,6 +179,11 @@ impl DataPlane for Nft {
     async fn status(&self) -> Result<Status, PlaneError> {
         let intent = self.inner.held.now().await;
         Ok(status::of(&intent, &self.inner.checks, self.inner.failure().as_deref()))
+    }
+
+    async fn status_of(&self, uid: &str) -> Result<Status, PlaneError> {
+        let intent = self.inner.held.now().await;
+        Ok(status::of_one(&intent, uid, &self.inner.checks, self.inner.failure().as_deref()))
     }
 
     async fn apply(&self, intent: Intent, _: &Permit) -> Result<u64, PlaneError> {
@@ -232,120 +211,6 @@ fn refuse(intent: &Intent) -> Result<(), PlaneError> {
     }
 }
 
-impl Inner {
-    /// Makes a new intent true. What fails is told by the status and tried again.
-    async fn carry_out(&self, intent: Arc<Intent>) {
-        let mut state = self.state.lock().await;
-        state.intent = intent;
-        self.settle(&mut state).await;
-    }
-
-    /// Makes the kernel agree with the intent and with what is known of the backends.
-    async fn settle(&self, state: &mut State) {
-        let outcome = self.sync(state).await;
-        let why = outcome.as_ref().err().map(|error| told(error));
-        if let Some(why) = &why {
-            warn!(why, "the kernel could not be told; it is tried again");
-        }
-        *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = why;
-    }
-
-    async fn sync(&self, state: &mut State) -> Result<(), SyncError> {
-        state.syncs += 1;
-        self.checks.follow(&state.intent);
-        let patience = if state.kernel.is_none() { FIRST_LOOK } else { NEXT_LOOK };
-        self.checks.first_answers(patience).await;
-        let choices = self.choices(&state.intent);
-        let wanted = self.wanted(&state.intent, &choices)?;
-        // Not known again until the change is made.
-        let now = match state.kernel.take() {
-            Some(known) => known,
-            None => tables::read().await?,
-        };
-        if tables::change(&now, &wanted, |number| self.writes(number)).await? {
-            info!(revision = state.intent.revision, "the tables were changed");
-        }
-        state.kernel = Some(wanted);
-        // After the rules, so that nobody finds an address where nothing is served yet.
-        if let Some(place) = &self.addresses {
-            place.hold(&state.intent).await?;
-        }
-        let_answers_in(&state.intent);
-        let traffic = Traffic::of(&state.intent, &choices);
-        let before = std::mem::replace(&mut state.traffic, traffic);
-        state.drains.extend(state.traffic.drains_after(&before, &state.intent, Instant::now()));
-        let astray = state.traffic.astray_after(&before);
-        if !astray.is_empty() {
-            conntrack::forget(&astray).await?;
-        }
-        Ok(())
-    }
-
-    /// Ends the connections whose time is over.
-    async fn end_drained(&self, state: &mut State) {
-        let now = Instant::now();
-        let (over, left) = state.drains.drain(..).partition(|drain| drain.due <= now);
-        state.drains = left;
-        let over: Vec<Drain> = over;
-        let flows = state.traffic.still_left(&over);
-        if let Err(error) = conntrack::end(&flows).await {
-            warn!(why = told(&error), "cannot end connections whose time is over");
-        }
-    }
-
-    fn choices(&self, intent: &Intent) -> Choices {
-        Choices::make(intent, |balancer, key, backend| self.checks.health(&balancer.settings, key, backend))
-    }
-
-    fn wanted(&self, intent: &Intent, choices: &Choices) -> Result<Ruleset, SyncError> {
-        let networks = networks::read().unwrap_or_else(|error| {
-            warn!(%error, "cannot read which networks are near: clients there may lose answers");
-            networks::Networks::new()
-        });
-        let guarded = match &self.addresses {
-            Some(place) => place.own(intent)?,
-            None => BTreeSet::new(),
-        };
-        Ok(render(&Scene { intent, choices, networks: &networks, guarded: &guarded }))
-    }
-
-    /// Notes a process that changes tables for us.
-    fn writes(&self, number: u32) {
-        let mut writers = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
-        if writers.len() == WRITERS {
-            writers.pop_front();
-        }
-        writers.push_back(number);
-    }
-
-    fn wrote(&self, number: u32) -> bool {
-        self.writers.lock().unwrap_or_else(PoisonError::into_inner).contains(&number)
-    }
-
-    fn failure(&self) -> Option<String> {
-        self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-}
-
-/// Lets packets in that come back from the virtual addresses of Services without node ports.
-fn let_answers_in(intent: &Intent) {
-    let ports = intent.balancers.values().flat_map(|balancer| balancer.ports.values());
-    let unmodified = ports.filter(|port| port.delivery == Delivery::Unmodified);
-    let addresses = unmodified.flat_map(|port| &port.backends).map(|backend| &backend.address);
-    if let Err(error) = kernel::accept_answers(addresses) {
-        warn!(%error, "cannot let answers from virtual addresses in: set accept_local where the nodes are");
-    }
-}
-
-/// Why the kernel is not as it should be.
-#[derive(Debug, thiserror::Error)]
-enum SyncError {
-    #[error("changing the tables")]
-    Tables(#[from] ProgramError),
-    #[error("putting virtual addresses on this machine")]
-    Addresses(#[from] VipError),
-}
-
 /// An error and its causes.
 fn told(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
@@ -355,33 +220,6 @@ fn told(error: &dyn std::error::Error) -> String {
         source = cause.source();
     }
     text
-}
-
-/// Our tables in this machine's kernel; none where the program `nft` is not there to have made one.
-pub async fn found() -> Result<Vec<String>, ProgramError> {
-    Ok(names(&known().await?))
-}
-
-/// Removes our tables, and what the kernel remembers of connections through them. Tells which they were.
-pub async fn cleanup() -> Result<Vec<String>, ProgramError> {
-    let found = known().await?;
-    tables::change(&found, &Ruleset::default(), |_| {}).await?;
-    let places = traffic::listeners_in(&found);
-    if !places.is_empty() {
-        conntrack::forget(&places).await?;
-    }
-    Ok(names(&found))
-}
-
-async fn known() -> Result<Ruleset, ProgramError> {
-    match tables::read().await {
-        Err(ProgramError::Missing { .. }) => Ok(Ruleset::default()),
-        other => other,
-    }
-}
-
-fn names(ruleset: &Ruleset) -> Vec<String> {
-    ruleset.tables.keys().map(|family| format!("{family} {}", ruleset::TABLE)).collect()
 }
 
 /// Whether a protocol has connections that are worth keeping when a backend leaves.

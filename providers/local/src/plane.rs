@@ -24,6 +24,11 @@ pub trait DataPlane: Send + Sync + 'static {
     /// What of the intent is true.
     async fn status(&self) -> Result<Status, PlaneError>;
 
+    /// The same of one balancer; whatever is told of others besides is not asked for.
+    async fn status_of(&self, _uid: &str) -> Result<Status, PlaneError> {
+        self.status().await
+    }
+
     /// Puts a whole new intent in force, which was made from the one of its own revision, and tells the revision that it
     /// has now. Refused whole or taken whole. The permit shows that the gate let this change start.
     async fn apply(&self, intent: Intent, permit: &Permit) -> Result<u64, PlaneError>;

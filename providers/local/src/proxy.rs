@@ -104,7 +104,7 @@ impl Proxy {
         let uid = change.uid().clone();
         match change {
             Change::Add(_, wanted) => {
-                balancers.insert(uid, Balancer::open(*wanted, Arc::clone(&self.shared)));
+                balancers.insert(uid, Balancer::open(Arc::unwrap_or_clone(wanted), Arc::clone(&self.shared)));
             }
             Change::Remove(_) => {
                 if let Some(balancer) = balancers.remove(&uid) {

@@ -144,7 +144,13 @@ impl Addresses {
                 _ => changes.added.insert(*ip),
             };
         }
-        let held = self.ours()?;
+        // Read again only if something was added: what was here and is not removed still is.
+        let held = if changes.added.is_empty() {
+            let stay = |address: &Address| address.is_ours() && !plan.remove.contains(address);
+            here.into_iter().filter(stay).collect()
+        } else {
+            self.ours()?
+        };
         if let Some(unmarked) = changes.added.iter().find(|ip| held.iter().all(|each| each.ip != **ip)) {
             self.undo(*unmarked)?;
             return Err(VipError::OldKernel);

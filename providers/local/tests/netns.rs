@@ -330,7 +330,7 @@ async fn the_feeding_side_is_killed_and_started_again_under_load_between_machine
             backend
         })
         .collect();
-    let intent = Intent { balancers: [("uid".to_owned(), wish)].into(), ..Intent::empty() };
+    let intent = Intent { balancers: [("uid".to_owned(), wish.into())].into(), ..Intent::empty() };
     std::fs::write(place.wish(), serde_json::to_vec(&intent).unwrap()).unwrap();
     let _proxy = Process::start("proxy", &place, Some(&scene.world.balancer.name));
     place.answers().await;

@@ -609,12 +609,12 @@ async fn a_thousand_balancers_of_fifty_nodes_are_in_force_within_two_seconds_and
         let backends = nodes.iter().map(|(name, socket)| (name.as_str(), *socket));
         single(address, PortKey::udp(20_000 + number), backends, Settings::default())
     };
-    let balancers = (0..1000_u16).map(|number| (format!("uid-{number}"), wish(number))).collect();
+    let balancers = (0..1000_u16).map(|number| (format!("uid-{number}"), wish(number).into())).collect();
     let mut intent = Intent { balancers, ..Intent::empty() };
     let start = Instant::now();
     intent.revision = keeper.apply(intent.clone()).await.unwrap();
     assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
-    intent.balancers.get_mut("uid-500").unwrap().ports.values_mut().for_each(|port| {
+    Arc::make_mut(intent.balancers.get_mut("uid-500").unwrap()).ports.values_mut().for_each(|port| {
         port.backends.pop_first();
     });
     let start = Instant::now();

@@ -47,7 +47,7 @@ fn place() -> (TempDir, Place) {
 fn wish(entrance: SocketAddr, servers: &[(&str, &Server)]) -> Intent {
     let backends = servers.iter().map(|(node, server)| (*node, server.address));
     let balancer = single(entrance.ip(), PortKey::tcp(PORT), backends, Settings::default());
-    Intent { balancers: [("uid".to_owned(), balancer)].into(), ..Intent::empty() }
+    Intent { balancers: [("uid".to_owned(), balancer.into())].into(), ..Intent::empty() }
 }
 
 fn entrance() -> SocketAddr {

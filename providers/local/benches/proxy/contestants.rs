@@ -161,7 +161,7 @@ fn intent(entrance: SocketAddr, backend: SocketAddr) -> Intent {
         ports: [(PortKey::tcp(entrance.port()), port)].into(),
         settings: Settings::default(),
     };
-    Intent { balancers: [("uid".to_owned(), balancer)].into(), ..Intent::empty() }
+    Intent { balancers: [("uid".to_owned(), balancer.into())].into(), ..Intent::empty() }
 }
 
 async fn bare(entrance: SocketAddr, backend: SocketAddr) {

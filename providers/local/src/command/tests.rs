@@ -56,7 +56,8 @@ fn the_overview_tells_what_is_not_open_and_who_is_not_healthy() {
         }],
         problems: Vec::new(),
     };
-    let intent = Intent { revision: 4, balancers: [("u".to_owned(), balancer)].into(), ..Intent::empty() };
+    let intent =
+        Intent { revision: 4, balancers: [("u".to_owned(), balancer.into())].into(), ..Intent::empty() };
     let status = Status { revision: 4, balancers: [("u".to_owned(), told)].into() };
     assert_eq!(
         overview::of(&intent, &status),

@@ -44,12 +44,19 @@ pub enum Refusal {
 impl Intent {
     /// Whether a data plane can take this intent at all.
     pub fn check(&self) -> Result<(), Refusal> {
+        self.check_after(&Self::empty())
+    }
+
+    /// The same after one that was found good: balancers that are the same are not looked at again.
+    pub(crate) fn check_after(&self, good: &Self) -> Result<(), Refusal> {
         if self.version > VERSION {
             return Err(Refusal::Newer(self.version));
         }
         let mut taken: BTreeMap<Listener, &Uid> = BTreeMap::new();
         for (uid, balancer) in &self.balancers {
-            balancer.check()?;
+            if good.balancers.get(uid) != Some(balancer) {
+                balancer.check()?;
+            }
             for listener in balancer.listeners() {
                 if let Some(first) = taken.insert(listener, uid) {
                     let first = self.balancers[first].full_name();

@@ -50,7 +50,7 @@ impl Held {
         if wanted.revision != in_force.revision {
             return Err(FeedError::Conflict { in_force: in_force.revision, made_from: wanted.revision });
         }
-        wanted.check().map_err(|refusal| FeedError::Refused(refusal.to_string()))?;
+        wanted.check_after(&in_force).map_err(|refusal| FeedError::Refused(refusal.to_string()))?;
         if wanted == **in_force {
             return Ok(in_force.revision);
         }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use super::{Backend, Balancer, Delivery, Intent, Port, PortKey, Settings, Uid};
 
@@ -12,7 +13,7 @@ pub enum Change {
     /// A balancer goes, with all it has.
     Remove(Uid),
     /// A balancer comes, with all it has.
-    Add(Uid, Box<Balancer>),
+    Add(Uid, Arc<Balancer>),
     /// It belongs to another cluster identity, namespace or name (as when a cluster's own identity becomes known).
     Rename {
         /// The UID of the Service, which stays.
@@ -52,7 +53,8 @@ pub fn plan(now: &Intent, wanted: &Intent) -> Vec<Change> {
     }
     for (uid, balancer) in &wanted.balancers {
         match now.balancers.get(uid) {
-            None => taken.push(Change::Add(uid.clone(), Box::new(balancer.clone()))),
+            None => taken.push(Change::Add(uid.clone(), Arc::clone(balancer))),
+            Some(before) if Arc::ptr_eq(before, balancer) => {}
             Some(before) => compare(uid, before, balancer, &mut freed, &mut taken),
         }
     }

@@ -3,13 +3,16 @@
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use super::words::Words;
 use super::{Intent, Refusal};
 
 /// A file with the last intent.
 #[derive(Debug, Clone)]
 pub struct Store {
     path: PathBuf,
+    words: Arc<Mutex<Words>>,
 }
 
 /// Why an intent could not be kept or found.
@@ -32,7 +35,7 @@ pub enum StoreError {
 impl Store {
     /// The file at this path; it need not exist.
     pub fn at(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into() }
+        Self { path: path.into(), words: Arc::default() }
     }
 
     /// Where it is.
@@ -74,8 +77,9 @@ impl Store {
             _ => Path::new("."),
         };
         fs::create_dir_all(directory)?;
+        let text = self.words.lock().unwrap_or_else(PoisonError::into_inner).of(intent)?;
         let mut file = tempfile::NamedTempFile::new_in(directory)?;
-        file.write_all(&serde_json::to_vec(intent)?)?;
+        file.write_all(&text)?;
         file.as_file().sync_all()?;
         file.persist(&self.path).map_err(|error| error.error)?;
         // The name itself is durable only when its directory is.

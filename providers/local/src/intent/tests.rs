@@ -22,7 +22,8 @@ fn balancer(address: &str, key: PortKey, backends: &[Backend]) -> Balancer {
 }
 
 fn intent(balancers: &[(&str, Balancer)]) -> Intent {
-    let balancers = balancers.iter().map(|(uid, balancer)| ((*uid).to_owned(), balancer.clone())).collect();
+    let balancers =
+        balancers.iter().map(|(uid, balancer)| ((*uid).to_owned(), Arc::new(balancer.clone()))).collect();
     Intent { balancers, ..Intent::empty() }
 }
 
@@ -32,8 +33,8 @@ fn apply(intent: &mut Intent, changes: Vec<Change>) {
         let uid = change.uid().clone();
         match change {
             Change::Remove(_) => assert!(intent.balancers.remove(&uid).is_some()),
-            Change::Add(_, balancer) => assert!(intent.balancers.insert(uid, *balancer).is_none()),
-            change => apply_to(intent.balancers.get_mut(&uid).unwrap(), change),
+            Change::Add(_, balancer) => assert!(intent.balancers.insert(uid, balancer).is_none()),
+            change => apply_to(Arc::make_mut(intent.balancers.get_mut(&uid).unwrap()), change),
         }
     }
 }
@@ -100,6 +101,7 @@ prop_compose! {
 
 prop_compose! {
     fn any_intent()(balancers in btree_map("[xyz]", any_balancer(), 0..4)) -> Intent {
+        let balancers = balancers.into_iter().map(|(uid, balancer)| (uid, Arc::new(balancer))).collect();
         Intent { balancers, ..Intent::empty() }
     }
 }
@@ -118,13 +120,24 @@ proptest! {
         let text = serde_json::to_string(&intent).unwrap();
         prop_assert_eq!(serde_json::from_str::<Intent>(&text).unwrap(), intent);
     }
+
+    #[test]
+    fn what_is_put_into_words_balancer_by_balancer_is_the_whole(
+        intents in proptest::collection::vec(any_intent(), 1..4),
+    ) {
+        let mut words = words::Words::default();
+        for intent in intents {
+            let whole = serde_json::to_vec(&intent).unwrap();
+            prop_assert_eq!(words.of(&intent).unwrap(), whole);
+        }
+    }
 }
 
 #[test]
 fn an_address_is_freed_by_one_balancer_before_another_takes_it() {
     let web = balancer("192.0.2.1", PortKey::tcp(80), &[]);
     let changes = plan(&intent(&[("z", web.clone())]), &intent(&[("a", web.clone())]));
-    assert_eq!(changes, [Change::Remove("z".into()), Change::Add("a".into(), Box::new(web))]);
+    assert_eq!(changes, [Change::Remove("z".into()), Change::Add("a".into(), Arc::new(web))]);
 }
 
 #[test]

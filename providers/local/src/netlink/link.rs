@@ -16,7 +16,7 @@ pub struct Link {
     pub index: u32,
     /// Its Ethernet address; `None` where it has no neighbours to tell anything, as the loopback.
     pub hardware: Option<Hardware>,
-    /// What a packet socket is bound to.
+    /// Where a packet socket sends to.
     pub(crate) socket: LinkAddr,
 }
 

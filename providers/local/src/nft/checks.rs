@@ -1,6 +1,7 @@
 //! Asks the backends of all balancers whether they serve. A place that several ports ask the same of is asked once.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -24,14 +25,23 @@ struct Question {
 /// Everything that is asked now.
 #[derive(Debug)]
 pub(super) struct Checks {
-    asked: Mutex<HashMap<Question, Asked>>,
+    asked: Mutex<AskedFor>,
     /// Counts the verdicts that were news.
     news: watch::Sender<u64>,
     questions: Arc<Semaphore>,
 }
 
+#[derive(Debug, Default)]
+struct AskedFor {
+    /// The intent that these questions are for.
+    intent: Arc<Intent>,
+    questions: HashMap<Question, Asked>,
+}
+
 #[derive(Debug)]
 struct Asked {
+    /// How many backends it is asked for.
+    uses: usize,
     subject: Arc<Subject>,
     /// Never changes: another check is another question. It ends the asking when it is dropped.
     _settings: watch::Sender<Arc<Settings>>,
@@ -60,21 +70,27 @@ impl Checks {
         self.news.subscribe()
     }
 
-    /// Asks exactly what this intent needs.
-    pub(super) fn follow(&self, intent: &Intent) {
-        let mut needed = HashSet::new();
-        for balancer in intent.balancers.values() {
-            for (key, port) in &balancer.ports {
-                needed.extend(
-                    port.backends.iter().filter_map(|backend| question(&balancer.settings, *key, backend)),
-                );
+    /// Counts the verdicts that were news: while it says the same, so does [`Self::health`] of every backend.
+    pub(super) fn verdicts(&self) -> u64 {
+        *self.news.borrow()
+    }
+
+    /// Asks exactly what this intent needs. What several ask goes on while one of them does.
+    pub(super) fn follow(&self, intent: &Arc<Intent>) {
+        let mut asked = self.lock();
+        let AskedFor { intent: before, questions: known } = &mut *asked;
+        for question in needed_by_new(intent, before) {
+            known.entry(question).or_insert_with_key(|question| self.ask(question)).uses += 1;
+        }
+        for question in needed_by_new(before, intent) {
+            if let Entry::Occupied(mut held) = known.entry(question) {
+                held.get_mut().uses -= 1;
+                if held.get().uses == 0 {
+                    held.remove();
+                }
             }
         }
-        let mut asked = self.lock();
-        asked.retain(|question, _| needed.contains(question));
-        for question in needed {
-            asked.entry(question).or_insert_with_key(|question| self.ask(question));
-        }
+        *before = Arc::clone(intent);
     }
 
     fn ask(&self, question: &Question) -> Asked {
@@ -91,27 +107,39 @@ impl Checks {
             questions: Arc::clone(&self.questions),
         };
         let asking = health::watch(Arc::clone(&subject), Protocol::Tcp, round);
-        Asked { subject, _settings: settings, _asking: AbortOnDropHandle::new(tokio::spawn(asking)) }
+        Asked { uses: 0, subject, _settings: settings, _asking: AbortOnDropHandle::new(tokio::spawn(asking)) }
     }
 
     /// What is known of a backend.
     pub(super) fn health(&self, settings: &Settings, key: PortKey, backend: &Backend) -> Health {
         let Some(question) = question(settings, key, backend) else { return Health::Unchecked };
-        self.lock().get(&question).map_or(Health::Unknown, |asked| asked.subject.health())
+        self.lock().questions.get(&question).map_or(Health::Unknown, |asked| asked.subject.health())
     }
 
     /// Waits until every question was answered once, but no longer than this.
     pub(super) async fn first_answers(&self, limit: Duration) {
         let mut news = self.news();
-        let all =
-            news.wait_for(|_| self.lock().values().all(|asked| asked.subject.health() != Health::Unknown));
+        let all = news.wait_for(|_| {
+            self.lock().questions.values().all(|asked| asked.subject.health() != Health::Unknown)
+        });
         // Those who did not answer by then are not known.
         let _ = tokio::time::timeout(limit, all).await;
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Question, Asked>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, AskedFor> {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The questions of the balancers of an intent that another one does not have, or has otherwise.
+fn needed_by_new<'a>(intent: &'a Intent, other: &'a Intent) -> impl Iterator<Item = Question> + 'a {
+    let balancers = intent.balancers.iter();
+    let new = balancers.filter(|(uid, balancer)| other.balancers.get(*uid) != Some(*balancer));
+    new.flat_map(|(_, balancer)| {
+        let ports = balancer.ports.iter();
+        let backends = ports.flat_map(|(key, port)| port.backends.iter().map(move |backend| (*key, backend)));
+        backends.filter_map(|(key, backend)| question(&balancer.settings, key, backend))
+    })
 }
 
 fn question(settings: &Settings, key: PortKey, backend: &Backend) -> Option<Question> {

@@ -20,8 +20,8 @@ pub(super) fn missing(addresses: &BTreeSet<IpAddr>) -> Vec<String> {
 
 /// Lets answers in that have one of this machine's own addresses as their source, on the legs where these backends are.
 /// IPv6 needs nothing for that.
-pub(super) fn accept_answers<'a>(backends: impl Iterator<Item = &'a IpAddr>) -> io::Result<()> {
-    let legs: BTreeSet<String> = backends.filter_map(|address| networks::leg(*address)).collect();
+pub(super) fn accept_answers(backends: &BTreeSet<IpAddr>) -> io::Result<()> {
+    let legs: BTreeSet<String> = backends.iter().filter_map(|address| networks::leg(*address)).collect();
     for leg in legs {
         let file = path("net.ipv4.conf") + &format!("/{leg}/accept_local");
         if fs::read_to_string(&file)?.trim() != "1" {

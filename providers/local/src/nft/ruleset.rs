@@ -118,6 +118,15 @@ impl PartialEq for Rule {
 
 impl Eq for Rule {}
 
+impl Ruleset {
+    /// Adds what is in another one, which has nothing of ours.
+    pub(super) fn extend(&mut self, other: &Self) {
+        for (family, table) in &other.tables {
+            self.tables.entry(*family).or_default().extend(table);
+        }
+    }
+}
+
 impl Set {
     /// What makes it.
     pub(super) fn declaration(&self) -> &Declaration {
@@ -136,10 +145,25 @@ impl Set {
 }
 
 impl Table {
-    /// Puts an element into a set that there must be.
+    /// Puts an element into a set that the frame declares.
     pub(super) fn put(&mut self, set: &str, key: String, value: Option<String>) {
-        if let Some(Set::Filled { elements, .. }) = self.sets.get_mut(set) {
+        let empty = || Set::Filled { declaration: Declaration::default(), elements: [].into() };
+        if let Set::Filled { elements, .. } = self.sets.entry(set.to_owned()).or_insert_with(empty) {
             elements.insert(key, value);
+        }
+    }
+
+    /// Adds what is in another one, which has no chain and no element of ours.
+    fn extend(&mut self, other: &Self) {
+        self.chains.extend(other.chains.iter().map(|(name, chain)| (name.clone(), chain.clone())));
+        self.counters.extend(other.counters.iter().cloned());
+        for (name, set) in &other.sets {
+            match (self.sets.get_mut(name), set) {
+                (Some(Set::Filled { elements, .. }), Set::Filled { elements: more, .. }) => {
+                    elements.extend(more.iter().map(|(key, value)| (key.clone(), value.clone())));
+                }
+                _ => drop(self.sets.insert(name.clone(), set.clone())),
+            }
         }
     }
 }

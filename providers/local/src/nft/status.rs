@@ -15,6 +15,15 @@ pub(super) fn of(intent: &Intent, checks: &Checks, failure: Option<&str>) -> Sta
     }
 }
 
+/// The status of one balancer, if there is such a one.
+pub(super) fn of_one(intent: &Intent, uid: &str, checks: &Checks, failure: Option<&str>) -> Status {
+    let balancer = intent.balancers.get_key_value(uid).into_iter();
+    Status {
+        revision: intent.revision,
+        balancers: balancer.map(|(uid, balancer)| (uid.clone(), one(balancer, checks, failure))).collect(),
+    }
+}
+
 fn one(balancer: &Balancer, checks: &Checks, failure: Option<&str>) -> BalancerStatus {
     let listeners =
         balancer.listeners().map(|listener| ListenerStatus { listener, failure: failure.map(str::to_owned) });

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use super::plan::plan;
 use super::program::{NFT, ProgramError};
 use super::read::{Count, Listing};
 use super::ruleset::{Family, Ruleset, TABLE};
@@ -18,18 +17,10 @@ pub(super) async fn read() -> Result<Ruleset, ProgramError> {
     Ok(ruleset)
 }
 
-/// Makes `wanted` of `now`. Tells whether that took a change, and before it the number of the process that makes it.
-pub(super) async fn change(
-    now: &Ruleset,
-    wanted: &Ruleset,
-    by: impl FnOnce(u32),
-) -> Result<bool, ProgramError> {
-    let script = plan(now, wanted);
-    if script.is_empty() {
-        return Ok(false);
-    }
+/// Carries out what was planned. Tells the number of the process that does it as soon as it has one.
+pub(super) async fn change(script: &str, by: impl FnOnce(u32)) -> Result<(), ProgramError> {
     tracing::trace!(script, "changing the tables");
-    NFT.feed(["-f", "-"], &script, by).await.map(|_| true)
+    NFT.feed(["-f", "-"], script, by).await.map(drop)
 }
 
 /// The counters, by name.

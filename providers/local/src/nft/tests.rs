@@ -9,11 +9,11 @@ use rstest::rstest;
 
 use super::listener::{Side, label_in};
 use super::networks::Networks;
+use super::picture::{Picture, Scene};
 use super::plan::plan;
-use super::render::{Scene, render};
 use super::ruleset::{Family, Ruleset, Table};
 use super::share::{Shares, shares};
-use super::usable::Choices;
+use super::usable::Choice;
 use crate::intent::status::Health;
 use crate::intent::{
     Affinity, Algorithm, Backend, Balancer, Delivery, Intent, Port, PortKey, Settings, TrafficPolicy,
@@ -36,13 +36,19 @@ fn balancer(settings: Settings, backends: impl IntoIterator<Item = Backend>) -> 
 }
 
 fn of(balancers: impl IntoIterator<Item = (&'static str, Balancer)>) -> Intent {
-    let balancers = balancers.into_iter().map(|(uid, balancer)| (uid.to_owned(), balancer)).collect();
+    let balancers = balancers.into_iter().map(|(uid, balancer)| (uid.to_owned(), balancer.into())).collect();
     Intent { balancers, ..Intent::empty() }
 }
 
 fn rendered(intent: &Intent) -> Ruleset {
-    let choices = Choices::make(intent, |_, _, _| Health::Healthy);
-    render(&Scene { intent, choices: &choices, networks: &Networks::new(), guarded: &BTreeSet::new() })
+    let scene = Scene {
+        intent,
+        health: &|_, _, _| Health::Healthy,
+        verdicts: 0,
+        networks: &Networks::new(),
+        guarded: &BTreeSet::new(),
+    };
+    Picture::default().then(&scene).whole()
 }
 
 fn table(intent: &Intent) -> Table {
@@ -86,7 +92,7 @@ fn what_refers_goes_before_what_it_refers_to_and_comes_after_it() {
         Balancer { addresses: [[192, 0, 2, 9].into()].into(), ..balancer(Settings::default(), []) };
     let none = of([("u-0", elsewhere)]);
     let mut both = none.clone();
-    both.balancers.insert("u-1".into(), balancer(settings, [backend(1, 1), backend(2, 1)]));
+    both.balancers.insert("u-1".into(), balancer(settings, [backend(1, 1), backend(2, 1)]).into());
     let at =
         |script: &str, part: &str| script.find(part).unwrap_or_else(|| panic!("{part} is not in {script}"));
     let come = plan(&rendered(&none), &rendered(&both));
@@ -134,16 +140,12 @@ fn ranges_are_checked_before_an_address_is_rewritten(
 fn only_a_good_answer_counts_under_the_policy_local_and_a_wrong_check_takes_nobody_down() {
     let chosen = |policy, health: [Health; 3]| {
         let settings = Settings { traffic_policy: policy, ..Settings::default() };
-        let intent = of([("u-1", balancer(settings, (1..=3).map(|last| backend(last, 1))))]);
+        let balancer = balancer(settings, (1..=3).map(|last| backend(last, 1)));
         let of_node = |backend: &Backend| {
             health[backend.node.trim_start_matches("node-").parse::<usize>().unwrap() - 1].clone()
         };
-        let choices = Choices::make(&intent, |_, _, backend| of_node(backend));
-        choices
-            .of("u-1", PortKey::tcp(80), Side::V4)
-            .iter()
-            .map(|backend| backend.node.clone())
-            .collect::<Vec<_>>()
+        let choice = Choice::make(&balancer, |_, backend| of_node(backend));
+        choice.of(PortKey::tcp(80), Side::V4).iter().map(|backend| backend.node.clone()).collect::<Vec<_>>()
     };
     let bad = || Health::Unhealthy { why: "refused".into() };
     let all = ["node-1", "node-2", "node-3"];
@@ -193,7 +195,7 @@ fn the_name_of_a_balancer_is_found_in_the_names_of_its_chains() {
     let uid = "0f1e2d3c-0000-4000-8000-000000000001";
     let wish = balancer(Settings { connection_limit: 1, ..Settings::default() }, [backend(1, 1)]);
     let mut intent = Intent::empty();
-    intent.balancers.insert(uid.to_owned(), wish);
+    intent.balancers.insert(uid.to_owned(), wish.into());
     let table = table(&intent);
     let own: Vec<&String> = table.chains.keys().filter(|name| label_in(name) == Some(uid)).collect();
     assert_eq!(own.len(), 2, "{:?}", table.chains.keys());

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -10,18 +11,18 @@ use super::conntrack::{Destinations, Flow};
 use super::is_drained;
 use super::listener::Side;
 use super::ruleset::{Family, Ruleset};
-use super::usable::Choices;
+use super::usable::Choice;
 use crate::intent::{Balancer, Delivery, Intent, Listener, PortKey, Protocol, Uid};
 
-/// Where connections lead.
+/// Where the connections of some balancers lead, or of all.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Traffic {
-    /// Everything that is served, by the balancer that serves it.
-    places: BTreeMap<Listener, Place>,
+    places: BTreeMap<Listener, Arc<Place>>,
 }
 
-#[derive(Debug, Clone)]
-struct Place {
+/// What is served at one address and port, and by which balancer.
+#[derive(Debug)]
+pub(super) struct Place {
     uid: Uid,
     /// Who takes new connections.
     chosen: BTreeSet<SocketAddr>,
@@ -41,15 +42,16 @@ pub(super) struct Drain {
 }
 
 impl Traffic {
-    /// What this intent and this choice lead to.
-    pub(super) fn of(intent: &Intent, choices: &Choices) -> Self {
-        let mut places = BTreeMap::new();
-        for (uid, balancer) in &intent.balancers {
-            for listener in balancer.listeners() {
-                places.insert(listener, place(uid, balancer, listener, choices));
-            }
-        }
-        Self { places }
+    /// What this balancer and this choice lead to.
+    pub(super) fn of(uid: &Uid, balancer: &Balancer, choice: &Choice) -> Self {
+        let place = |listener| (listener, Arc::new(place(uid, balancer, listener, choice)));
+        Self { places: balancer.listeners().map(place).collect() }
+    }
+
+    /// What several lead to, of which no two have the same place.
+    pub(super) fn together<'a>(several: impl Iterator<Item = &'a Self>) -> Self {
+        let places = several.flat_map(|one| &one.places);
+        Self { places: places.map(|(listener, place)| (*listener, Arc::clone(place))).collect() }
     }
 
     /// What must not go on, after it was otherwise: UDP clients of a backend that takes no more, and everything that came
@@ -95,7 +97,7 @@ impl Traffic {
     }
 }
 
-fn place(uid: &Uid, balancer: &Balancer, listener: Listener, choices: &Choices) -> Place {
+fn place(uid: &Uid, balancer: &Balancer, listener: Listener, choice: &Choice) -> Place {
     let (key, side) = (listener.key(), Side::of(listener.address));
     let port = &balancer.ports[&key];
     let remembered = port.delivery == Delivery::Rewritten;
@@ -104,7 +106,7 @@ fn place(uid: &Uid, balancer: &Balancer, listener: Listener, choices: &Choices) 
     };
     Place {
         uid: uid.clone(),
-        chosen: sockets(choices.of(uid, key, side)),
+        chosen: sockets(choice.of(key, side)),
         all: sockets(
             port.backends.iter().filter(|backend| Side::of(backend.address) == side).cloned().collect(),
         ),

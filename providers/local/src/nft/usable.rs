@@ -4,17 +4,17 @@ use std::collections::BTreeMap;
 
 use super::listener::Side;
 use crate::intent::status::Health;
-use crate::intent::{Backend, Balancer, Intent, Port, PortKey, TrafficPolicy, Uid};
+use crate::intent::{Backend, Balancer, Port, PortKey, TrafficPolicy};
 
-/// Who takes new connections, port by port.
+/// Who takes the new connections of one balancer, port by port.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Choices(BTreeMap<Uid, BTreeMap<PortKey, Vec<Backend>>>);
+pub(super) struct Choice(BTreeMap<PortKey, Vec<Backend>>);
 
-impl Choices {
+impl Choice {
     /// Chooses, given what is known of each backend.
-    pub(super) fn make(intent: &Intent, health: impl Fn(&Balancer, PortKey, &Backend) -> Health) -> Self {
-        let of_port = |balancer: &Balancer, key: PortKey, port: &Port| {
-            let known = |backend: &&Backend| health(balancer, key, backend);
+    pub(super) fn make(balancer: &Balancer, health: impl Fn(PortKey, &Backend) -> Health) -> Self {
+        let of_port = |(key, port): (&PortKey, &Port)| {
+            let known = |backend: &&Backend| health(*key, backend);
             [Side::V4, Side::V6]
                 .into_iter()
                 .flat_map(|side| {
@@ -27,22 +27,18 @@ impl Choices {
                 })
                 .collect()
         };
-        Self(
-            intent
-                .balancers
-                .iter()
-                .map(|(uid, balancer)| {
-                    let ports = balancer.ports.iter();
-                    (uid.clone(), ports.map(|(key, port)| (*key, of_port(balancer, *key, port))).collect())
-                })
-                .collect(),
-        )
+        Self(balancer.ports.iter().map(|port| (*port.0, of_port(port))).collect())
     }
 
     /// Who takes the connections to one port.
-    pub(super) fn of(&self, uid: &str, key: PortKey, side: Side) -> Vec<Backend> {
-        let all = self.0.get(uid).and_then(|ports| ports.get(&key));
-        all.into_iter().flatten().filter(|backend| Side::of(backend.address) == side).cloned().collect()
+    pub(super) fn of(&self, key: PortKey, side: Side) -> Vec<Backend> {
+        self.0
+            .get(&key)
+            .into_iter()
+            .flatten()
+            .filter(|backend| Side::of(backend.address) == side)
+            .cloned()
+            .collect()
     }
 }
 

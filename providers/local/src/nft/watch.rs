@@ -12,7 +12,8 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until};
 use tracing::warn;
 
 use super::ruleset::{Ruleset, Set};
-use super::{Inner, State, listener, metrics, plan, tables, told};
+use super::sync::{Kernel, State};
+use super::{Inner, listener, metrics, plan, tables, told};
 use crate::intent::{Intent, Uid};
 use crate::netlink::{TableWatch, Writer};
 
@@ -51,7 +52,7 @@ pub(super) async fn run(inner: Arc<Inner>, mut tables: TableWatch, scan: Duratio
             }
             () = arrives(due) => inner.if_leading(async |state| inner.end_drained(state).await).await,
             writer = tables.next() => match writer {
-                Ok(Writer::Known(number)) if inner.wrote(number) => {}
+                Ok(Writer::Known(number)) if inner.writers.wrote(number) => {}
                 Ok(_) => {
                     sleep(SETTLED).await;
                     inner.look().await;
@@ -118,22 +119,23 @@ impl Inner {
     }
 
     async fn compare(&self, state: &mut State, found: Ruleset) {
-        let Some(expected) = &state.kernel else {
+        let Kernel::Told(expected) = &state.kernel else {
             // It was never told, or the last change failed.
             if !state.intent.balancers.is_empty() {
                 self.settle(state).await;
             }
             return;
         };
-        if plan::plan(&found, expected).is_empty() {
+        let expected = expected.whole();
+        if plan::plan(&found, &expected).is_empty() {
             if self.failure().is_some() {
                 self.settle(state).await;
             }
             return;
         }
-        let affected = affected(&found, expected, &state.intent);
+        let affected = affected(&found, &expected, &state.intent);
         warn!(balancers = affected.len(), "somebody changed our tables; they are put right");
-        state.kernel = Some(found);
+        state.kernel = Kernel::Found(found);
         self.settle(state).await;
         for uid in affected {
             self.tell(
@@ -147,7 +149,7 @@ impl Inner {
     /// The same for the addresses.
     async fn look_for_addresses(&self, state: &mut State) {
         let Some(place) = &self.addresses else { return };
-        if state.kernel.is_none() || state.intent.balancers.is_empty() {
+        if !matches!(state.kernel, Kernel::Told(_)) || state.intent.balancers.is_empty() {
             return;
         }
         let added = match place.hold(&state.intent).await {

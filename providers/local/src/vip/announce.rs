@@ -1,13 +1,16 @@
 //! Telling the neighbours: gratuitous ARP on a packet socket, an unsolicited advertisement on a raw socket.
 //!
-//! Both are safe Rust. A packet socket must be bound to an interface by an address of a kind that the standard library
-//! and socket2 make only from raw memory; `nix` reads such addresses from the system's list of interfaces, and binds.
+//! Both are safe Rust. A packet is sent to an interface by an address of a kind that the standard library and socket2 make
+//! only from raw memory; `nix` reads such addresses from the system's list of interfaces, and sends there.
+//!
+//! There is one packet socket for all that is ever said: the kernel takes a grace period of several milliseconds to close or
+//! to bind one, and a machine that takes over may have a thousand addresses to tell.
 
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddrV6};
 use std::os::fd::AsRawFd as _;
 
-use nix::sys::socket::bind;
+use nix::sys::socket::{MsgFlags, sendto};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::{VipError, arp, neighbour};
@@ -19,6 +22,7 @@ const HOPS: u32 = 255;
 /// Tells neighbours where addresses are.
 #[derive(Debug)]
 pub struct Announcer {
+    packets: Socket,
     /// `None` on a machine without IPv6.
     advertisements: Option<Socket>,
 }
@@ -27,21 +31,21 @@ impl Announcer {
     /// Makes sure that packets can be sent.
     pub fn open() -> Result<Self, VipError> {
         let attempt = "opening a packet socket to announce virtual addresses";
-        packet_socket().map_err(|error| VipError::Packets(attempt, error))?;
+        let packets = packet_socket().map_err(|error| VipError::Packets(attempt, error))?;
         let attempt = "opening a raw ICMPv6 socket to announce virtual addresses";
         let advertisements = match raw_socket() {
             Ok(socket) => Some(socket),
             Err(error) if error.raw_os_error() == Some(rustix::io::Errno::AFNOSUPPORT.raw_os_error()) => None,
             Err(error) => return Err(VipError::Packets(attempt, error)),
         };
-        Ok(Self { advertisements })
+        Ok(Self { packets, advertisements })
     }
 
     /// Says once that this address is at this interface. An interface without neighbours has nobody to tell.
     pub fn tell(&self, ip: IpAddr, link: &Link) {
         let Some(at) = link.hardware else { return };
         let told = match ip {
-            IpAddr::V4(ip) => send4(&arp::Said::frame(ip, at, false), link),
+            IpAddr::V4(ip) => self.send4(&arp::Said::frame(ip, at, false), link),
             IpAddr::V6(ip) => self.tell6(ip, at, link),
         };
         match told {
@@ -55,15 +59,19 @@ impl Announcer {
     /// announcements come from an address of the machine.
     pub fn tell_own(&self, ip: IpAddr, link: &Link) {
         if let (IpAddr::V4(ip), Some(at)) = (ip, link.hardware) {
-            let _ = send4(&arp::Said::frame(ip, at, true), link);
+            let _ = self.send4(&arp::Said::frame(ip, at, true), link);
         }
     }
 
     /// Asks a neighbour for a sign of life.
     pub fn ask(&self, ip: IpAddr, link: &Link) {
         if let (IpAddr::V4(ip), Some(at)) = (ip, link.hardware) {
-            let _ = send4(&arp::Said::question(ip, at), link);
+            let _ = self.send4(&arp::Said::question(ip, at), link);
         }
+    }
+
+    fn send4(&self, frame: &[u8], link: &Link) -> io::Result<()> {
+        Ok(sendto(self.packets.as_raw_fd(), frame, &link.socket, MsgFlags::empty()).map(drop)?)
     }
 
     fn tell6(&self, ip: Ipv6Addr, at: Hardware, link: &Link) -> io::Result<()> {
@@ -73,12 +81,6 @@ impl Announcer {
         socket.set_multicast_if_v6(link.index)?;
         socket.send_to(&message, &everybody.into()).map(drop)
     }
-}
-
-fn send4(frame: &[u8], link: &Link) -> io::Result<()> {
-    let socket = packet_socket()?;
-    bind(socket.as_raw_fd(), &link.socket)?;
-    socket.send(frame).map(drop)
 }
 
 /// A packet socket that hears nothing, because it asks for no protocol.

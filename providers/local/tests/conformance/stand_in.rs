@@ -253,7 +253,7 @@ impl StandIn for Site {
             Foreign::Volume { .. } => return unsupported("has no volumes"),
         };
         let balancer = foreign_balancer(name, cluster.clone(), ["198.51.100.77".parse().unwrap()].into());
-        self.edit(|intent| drop(intent.balancers.insert(name.clone(), balancer))).await;
+        self.edit(|intent| drop(intent.balancers.insert(name.clone(), balancer.into()))).await;
         Ok(name.clone())
     }
 
@@ -265,7 +265,7 @@ impl StandIn for Site {
     async fn tamper(&self, balancer: &str) -> Control<()> {
         self.edit(|intent| {
             let held = intent.balancers.get_mut(balancer).expect("it was shown");
-            held.ports.pop_last();
+            Arc::make_mut(held).ports.pop_last();
         })
         .await;
         Ok(())
@@ -285,7 +285,7 @@ impl StandIn for Site {
                 let ranges = config.pools.iter().flat_map(|pool| &pool.ranges);
                 let all = ranges.flat_map(Range::addresses).collect();
                 let greedy = foreign_balancer(GREEDY, None, all);
-                self.edit(|intent| drop(intent.balancers.insert(GREEDY.to_owned(), greedy))).await;
+                self.edit(|intent| drop(intent.balancers.insert(GREEDY.to_owned(), greedy.into()))).await;
                 Ok(())
             }
             _ => {

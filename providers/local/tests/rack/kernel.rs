@@ -1,6 +1,10 @@
 //! A rack with a server on each node, and the data plane `nft` on the balancer's machine.
 
-#![allow(clippy::unwrap_used, reason = "what sets a test up stops it where it stands")]
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    reason = "what sets a test up stops it where it stands; several targets share it"
+)]
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -31,17 +35,19 @@ pub(crate) struct Scene {
     _servers: Vec<Server>,
     folder: TempDir,
     addresses: AddressChoice,
+    /// How often the plane looks for itself whether the tables are true.
+    scan: Duration,
     pub(crate) world: World,
 }
 
 impl Scene {
     /// Builds it with the virtual addresses where the rack has them; `None`, with a notice, where that is not possible.
     pub(crate) async fn build() -> Option<Self> {
-        Self::build_with(AddressChoice::Routed).await
+        Self::build_with(AddressChoice::Routed, Duration::from_secs(1)).await
     }
 
-    /// Builds it with the virtual addresses there.
-    pub(crate) async fn build_with(addresses: AddressChoice) -> Option<Self> {
+    /// Builds it with the virtual addresses there, and a plane that looks this often whether all is true.
+    pub(crate) async fn build_with(addresses: AddressChoice, scan: Duration) -> Option<Self> {
         let world = World::build().await?;
         for program in ["nft --version", "conntrack --version"] {
             if world.balancer.program(program).is_err() {
@@ -81,6 +87,7 @@ impl Scene {
             _servers: servers,
             folder: tempfile::tempdir().unwrap(),
             addresses,
+            scan,
             world,
         };
         scene.restart(true).await;
@@ -98,9 +105,17 @@ impl Scene {
         context.shutdown = Arc::new(Ending::default());
         context.services = Arc::new(Services::default());
         let state = Some(self.folder.path().join("intent.json"));
-        let options = Options { state, addresses: self.addresses.clone(), scan: Duration::from_secs(1) };
+        let options = Options { state, addresses: self.addresses.clone(), scan: self.scan };
         let plane = self.world.balancer.run(async move { Nft::open(options, &context).await.unwrap() }).await;
         self.plane = Some(Arc::new(plane));
+    }
+
+    /// Begins anew: with no table, and with a process that knows of none.
+    pub(crate) async fn forget(&mut self) {
+        self.plane = None;
+        let _ = std::fs::remove_file(self.folder.path().join("intent.json"));
+        self.world.balancer.program("nft flush ruleset").unwrap();
+        self.restart(true).await;
     }
 
     pub(crate) fn plane(&self) -> Arc<Nft> {
@@ -118,7 +133,8 @@ impl Scene {
         let plane = self.plane();
         let apply = async move {
             let revision = plane.intent().await.unwrap().revision;
-            let intent = Intent { revision, balancers: balancers.into_iter().collect(), ..Intent::empty() };
+            let balancers = balancers.into_iter().map(|(uid, balancer)| (uid, Arc::new(balancer))).collect();
+            let intent = Intent { revision, balancers, ..Intent::empty() };
             let changes = RecordingGate::new(Mode::Open).changes();
             let made = changes.make(Change::create("load balancer", "all"), |permit| async move {
                 plane.apply(intent, &permit).await.map_err(|error| error.during("applying"))

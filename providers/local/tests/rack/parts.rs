@@ -12,6 +12,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use provider_local::intent::Intent;
@@ -45,7 +46,8 @@ async fn feed(place: &Place) {
     let client = place.client();
     let whole: Intent = serde_json::from_slice(&std::fs::read(place.wish()).unwrap()).unwrap();
     let mut without = whole.clone();
-    for port in without.balancers.values_mut().flat_map(|balancer| balancer.ports.values_mut()) {
+    for port in without.balancers.values_mut().flat_map(|balancer| Arc::make_mut(balancer).ports.values_mut())
+    {
         port.backends.retain(|backend| backend.node != "flapping");
     }
     loop {

@@ -57,7 +57,8 @@ pub fn brisk(probe: Probe) -> HealthCheck {
 
 /// Puts exactly these balancers in force.
 pub async fn put(keeper: &Arc<Keeper>, balancers: &[(&str, Balancer)]) -> Result<u64, FeedError> {
-    let balancers = balancers.iter().map(|(uid, balancer)| ((*uid).to_owned(), balancer.clone())).collect();
+    let balancers =
+        balancers.iter().map(|(uid, balancer)| ((*uid).to_owned(), Arc::new(balancer.clone()))).collect();
     let revision = keeper.intent().await.revision;
     keeper.apply(Intent { revision, balancers, ..Intent::empty() }).await
 }
