@@ -16,7 +16,7 @@
 //!   the seam behind which it is made true.
 //! * [`proxy`] makes it true in user space, without any privilege: in a process of its own, or in the manager's; [`nft`] in
 //!   the kernel, which forwards whether or not anybody lives. Both ask the same `health` checks who serves.
-//! * [`netlink`] is the kernel's addresses and routes; [`vip`] puts virtual addresses on the machine and tells the
+//! * `program` runs `nft` and `conntrack`; [`netlink`] is the kernel's addresses and routes; [`vip`] puts virtual addresses on the machine and tells the
 //!   neighbours; [`routes`] is the slot for routes to the pods of each node.
 //! * [`provider`] puts the parts together; [`command`] is what people type; [`cleanup`] leaves nothing of ours behind.
 
@@ -35,6 +35,7 @@ pub mod nft;
 pub mod plane;
 pub mod pool;
 pub mod problem;
+mod program;
 pub mod provider;
 pub mod proxy;
 pub mod routes;

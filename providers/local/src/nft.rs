@@ -9,9 +9,7 @@
 //! the way there, from the picture before or from what `read` finds; `tables` and `conntrack` have the effects; `sync` puts these in
 //! order and [`Nft`] holds it together; `watch` repairs; `leftovers` is for whoever ends it all.
 
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex as BlockingMutex};
-use std::time::Duration;
 
 use async_trait::async_trait;
 use cloud_provider::context::{EventSink, Leadership, Metrics, ServiceReader, Shutdown};
@@ -19,7 +17,7 @@ use cloud_provider::{ClusterIdentity, Context, Permit};
 use tokio::sync::Mutex;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::config::{AddressChoice, KernelChoice};
+use crate::config::AddressChoice;
 use crate::intent::{Held, Intent, Protocol, ProxyProtocol, Status, Store, StoreError};
 use crate::netlink::{NetlinkError, TableWatch};
 use crate::plane::{DataPlane, Forwarding, PlaneError};
@@ -34,10 +32,10 @@ mod leftovers;
 mod listener;
 mod metrics;
 mod networks;
+mod options;
 mod picture;
 mod place;
 mod plan;
-mod program;
 mod read;
 mod render;
 mod ruleset;
@@ -57,33 +55,8 @@ use self::sync::State;
 use self::writers::Writers;
 
 pub use self::leftovers::{cleanup, found};
-pub use self::program::ProgramError;
-
-/// How often the kernel is asked whether it still has what it was told, unless somebody says otherwise.
-const SCAN: Duration = Duration::from_secs(10);
-/// What the plane is told when it is opened.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// The file that keeps the last intent; without one it ends with the process.
-    pub state: Option<PathBuf>,
-    /// Where the virtual addresses are put and announced.
-    pub addresses: AddressChoice,
-    /// How often the kernel is asked whether it still has what it was told.
-    pub scan: Duration,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self { state: None, addresses: AddressChoice::Found, scan: SCAN }
-    }
-}
-
-impl Options {
-    /// What a config asks for.
-    pub fn of(choice: &KernelChoice) -> Self {
-        Self { state: Some(choice.state.clone()), addresses: choice.addresses.clone(), ..Self::default() }
-    }
-}
+pub use self::options::Options;
+pub use crate::program::ProgramError;
 
 /// Why the data plane cannot be used.
 #[derive(Debug, thiserror::Error)]

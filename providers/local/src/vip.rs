@@ -4,11 +4,10 @@
 //! The kernel is the only memory. An address of ours carries our mark there ([`crate::netlink::PROTOCOL`]), so that a
 //! manager that starts finds what the one before it left, and nobody else's address is ever touched. `plan` decides what
 //! to put and to take, [`announce`] tells the neighbours, [`hear`] listens to the other balancer machines, [`hand_over`]
-//! decides which of them gives way; `former` remembers who had an address before, and `relay` keeps connections that were
+//! decides which of them gives way; `told` is what the neighbours were told, `former` remembers who had an address before, and `relay` keeps connections that were
 //! open through it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -19,49 +18,22 @@ use crate::netlink::{Address, Hardware, Link, Netlink, NetlinkError, News, Watch
 
 pub mod announce;
 mod arp;
+mod error;
 mod former;
 pub mod hand_over;
 pub mod hear;
 mod neighbour;
 mod plan;
 mod relay;
+mod told;
 
 use announce::Announcer;
+pub use error::VipError;
 use former::Others;
 use relay::Relays;
 
-/// When a new address is announced again, after the first time: a single packet may be lost, and a switch that just
-/// learnt of a cable forwards nothing for a while.
-const AGAIN: [Duration; 4] =
-    [Duration::from_millis(200), Duration::from_millis(500), Duration::from_secs(1), Duration::from_secs(2)];
-
 /// How long to wait after trouble with netlink before listening again.
 const AFTER_TROUBLE: Duration = Duration::from_secs(1);
-
-/// Why an address is not on the machine, or not told to anybody.
-#[derive(Debug, thiserror::Error)]
-pub enum VipError {
-    /// The kernel refused.
-    #[error(transparent)]
-    Netlink(#[from] NetlinkError),
-    /// The interface that the config names does not exist.
-    #[error("there is no interface {0}: correct dataPlane.interface, or make the interface")]
-    NoInterface(String),
-    /// No interface leads towards an address.
-    #[error("no route leads towards {0}, so no interface can have it: name one in dataPlane.interface")]
-    NoWay(IpAddr),
-    /// The kernel does not keep our mark.
-    #[error(
-        "the kernel does not keep who made an address, so ours could not be told from others: version 5.18 or newer is needed"
-    )]
-    OldKernel,
-    /// No packet can be sent to the neighbours, or none heard from them.
-    #[error("{0}; this needs the capability NET_RAW")]
-    Packets(&'static str, #[source] io::Error),
-    /// What passes connections on to a former machine cannot be removed.
-    #[error("removing the tables {table}", table = relay::TABLE)]
-    Relay(#[source] io::Error),
-}
 
 /// What a call changed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -173,24 +145,6 @@ impl Addresses {
         self.inner.disturbed.clone()
     }
 
-    /// Tells the neighbours once more of every address that this process answers for.
-    pub fn announce_all(&self) {
-        let announced = self.announced().clone();
-        for (ip, link) in &announced {
-            self.inner.announcer.tell(*ip, link);
-        }
-        self.tell_own(announced.values());
-    }
-
-    /// Tells the neighbours once more of this address, if this process answers for it. Whether it does.
-    pub fn announce_again(&self, ip: IpAddr) -> bool {
-        let link = self.announced().get(&ip).copied();
-        if let Some(link) = link {
-            self.inner.announcer.tell(ip, &link);
-        }
-        link.is_some()
-    }
-
     /// Takes an address of ours off this machine, because another one answers for it. Whether it was here.
     pub fn give_way(&self, ip: IpAddr) -> Result<bool, VipError> {
         let Some(address) = self.ours()?.into_iter().find(|address| address.ip == ip) else {
@@ -198,17 +152,6 @@ impl Addresses {
         };
         self.remove(&address)?;
         Ok(true)
-    }
-
-    /// Says what this machine's own addresses on these interfaces are.
-    fn tell_own<'a>(&self, links: impl Iterator<Item = &'a Link>) {
-        let links: BTreeMap<u32, &Link> = links.map(|link| (link.index, link)).collect();
-        let here = self.inner.netlink.addresses().unwrap_or_default();
-        for address in here.iter().filter(|address| !address.is_ours() && address.length < 32) {
-            if let Some(link) = links.get(&address.link) {
-                self.inner.announcer.tell_own(address.ip, link);
-            }
-        }
     }
 
     fn ours(&self) -> Result<Vec<Address>, NetlinkError> {
@@ -233,43 +176,6 @@ impl Addresses {
         }
         let index = self.inner.netlink.link_towards(ip)?;
         links.values().find(|link| Some(link.index) == index).copied().ok_or(VipError::NoWay(ip))
-    }
-
-    fn announce_new(&self, held: &[Address], links: &BTreeMap<String, Link>) {
-        let mut fresh = Vec::new();
-        {
-            let mut announced = self.announced();
-            for address in held {
-                let Some(link) = links.values().find(|link| link.index == address.link) else { continue };
-                if announced.insert(address.ip, *link).is_none() {
-                    fresh.push(address.ip);
-                }
-            }
-        }
-        if fresh.is_empty() {
-            return;
-        }
-        tracing::info!(addresses = ?fresh, "Answering for virtual addresses");
-        for ip in &fresh {
-            self.announce_again(*ip);
-        }
-        self.tell_own(self.announced().clone().values());
-        let inner = Arc::downgrade(&self.inner);
-        tokio::spawn(async move {
-            for pause in AGAIN {
-                tokio::time::sleep(pause).await;
-                let Some(inner) = inner.upgrade() else { return };
-                let addresses = Self { inner };
-                for ip in &fresh {
-                    addresses.announce_again(*ip);
-                }
-                addresses.tell_own(addresses.announced().clone().values());
-            }
-        });
-    }
-
-    fn announced(&self) -> MutexGuard<'_, BTreeMap<IpAddr, Link>> {
-        lock(&self.inner.announced)
     }
 }
 

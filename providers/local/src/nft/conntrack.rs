@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 
 use super::listener::Side;
-use super::program::{CONNTRACK, ProgramError};
 use super::render::word;
 use crate::intent::{Listener, Protocol};
+use crate::program::{CONNTRACK, ProgramError};
 
 /// Where the connections to each place may lead.
 pub(super) type Destinations = BTreeMap<Listener, BTreeSet<SocketAddr>>;

@@ -1,9 +1,9 @@
 //! What of ours is in this machine's kernel, for whoever is to end it.
 
 use super::plan::plan;
-use super::program::ProgramError;
 use super::ruleset::{Ruleset, TABLE};
 use super::{conntrack, tables, traffic};
+use crate::program::ProgramError;
 
 /// Our tables in this machine's kernel; none where the program `nft` is not there to have made one.
 pub async fn found() -> Result<Vec<String>, ProgramError> {

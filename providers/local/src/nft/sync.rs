@@ -11,11 +11,11 @@ use tracing::{info, warn};
 
 use super::picture::{Picture, Scene};
 use super::plan::plan;
-use super::program::ProgramError;
 use super::ruleset::Ruleset;
 use super::traffic::Drain;
 use super::{Inner, conntrack, kernel, networks, tables, told};
 use crate::intent::{Delivery, Intent};
+use crate::program::ProgramError;
 use crate::vip::VipError;
 
 /// How long the first look at the backends may take before the tables that the last process left are touched.

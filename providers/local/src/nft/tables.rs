@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::program::{NFT, ProgramError};
 use super::read::{Count, Listing};
 use super::ruleset::{Family, Ruleset, TABLE};
+use crate::program::{NFT, ProgramError};
 
 /// The tables as the kernel has them.
 pub(super) async fn read() -> Result<Ruleset, ProgramError> {

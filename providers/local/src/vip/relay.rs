@@ -8,16 +8,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::io;
 use std::net::IpAddr;
-use std::process::Stdio;
 use std::time::Duration;
 
-use tokio::io::AsyncWriteExt as _;
-use tokio::process::Command;
 use tokio::time::Instant;
 
 use crate::netlink::Hardware;
+use crate::program::{NFT, ProgramError};
 
 /// The table, of both families.
 ///
@@ -95,31 +92,20 @@ fn removal() -> String {
 }
 
 /// Puts them in force.
-pub(super) async fn apply(relays: &Relays) -> io::Result<()> {
+pub(super) async fn apply(relays: &Relays) -> Result<(), ProgramError> {
     run(&script(relays)).await
 }
 
 /// Removes them. Without the program nobody ever made any.
-pub(super) async fn end() -> io::Result<()> {
+pub(super) async fn end() -> Result<(), ProgramError> {
     match run(&removal()).await {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(ProgramError::Missing { .. }) => Ok(()),
         ended => ended,
     }
 }
 
-async fn run(script: &str) -> io::Result<()> {
-    let mut program = Command::new("nft");
-    program.args(["-f", "-"]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
-    let mut child = program.kill_on_drop(true).spawn()?;
-    if let Some(mut input) = child.stdin.take() {
-        input.write_all(script.as_bytes()).await?;
-    }
-    let output = child.wait_with_output().await?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let said = String::from_utf8_lossy(&output.stderr);
-    Err(io::Error::other(format!("nft: {}", said.lines().next().unwrap_or_default())))
+async fn run(script: &str) -> Result<(), ProgramError> {
+    NFT.feed(["-f", "-"], script, |_| {}).await.map(drop)
 }
 
 #[cfg(test)]

@@ -52,7 +52,7 @@ prop_compose! {
     ) -> Settings {
         let source_ranges = range.into_iter().map(|range| range.parse().unwrap()).collect();
         Settings {
-            affinity, algorithm, client_address, traffic_policy, source_ranges, connection_limit,
+            source_ranges, affinity, algorithm, client_address, connection_limit, traffic_policy,
             ..Settings::default()
         }
     }

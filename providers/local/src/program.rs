@@ -51,22 +51,22 @@ pub enum ProgramError {
 
 /// A program and the Debian package that has it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Program {
-    pub(super) name: &'static str,
+pub(crate) struct Program {
+    pub(crate) name: &'static str,
     package: &'static str,
 }
 
 /// Reads and writes tables.
-pub(super) const NFT: Program = Program { name: "nft", package: "nftables" };
+pub(crate) const NFT: Program = Program { name: "nft", package: "nftables" };
 /// Reads and removes connections.
-pub(super) const CONNTRACK: Program = Program { name: "conntrack", package: "conntrack" };
+pub(crate) const CONNTRACK: Program = Program { name: "conntrack", package: "conntrack" };
 
 /// The most that is told of why a program refused.
 const LONGEST_REASON: usize = 600;
 
 impl Program {
     /// Runs it, and tells what it wrote.
-    pub(super) async fn run<S: AsRef<OsStr>>(
+    pub(crate) async fn run<S: AsRef<OsStr>>(
         self,
         arguments: impl IntoIterator<Item = S>,
     ) -> Result<Vec<u8>, ProgramError> {
@@ -74,7 +74,7 @@ impl Program {
     }
 
     /// Runs it with this input, says the number of its process as soon as it has one, and tells what it wrote.
-    pub(super) async fn feed<S: AsRef<OsStr>>(
+    pub(crate) async fn feed<S: AsRef<OsStr>>(
         self,
         arguments: impl IntoIterator<Item = S>,
         input: &str,
