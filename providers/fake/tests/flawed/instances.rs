@@ -4,7 +4,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
-use cloud_provider::{Doubt, Error, Evidence, Existence, Freshness, Instance, Instances, NodeRef, Power};
+use cloud_provider::{
+    Doubt, Error, Evidence, Existence, Freshness, Instance, Instances, NodeRef, Power, Snapshot,
+};
 use provider_fake::objects::Machine;
 use provider_fake::{Api, ApiError, Listed};
 
@@ -103,6 +105,11 @@ pub(crate) fn flaws() -> Vec<Flaw> {
         ),
         outside("tells addresses in any order", "the_facts_are_the_same_each_time", Shuffled::default()),
         outside("finds nobody by ID", "an_instance_is_found_by_its_provider_id", NobodyById),
+        outside(
+            "lists what it does not look up",
+            "a_list_tells_of_an_instance_what_a_look_up_tells",
+            OutdatedList,
+        ),
         outside("stays in doubt for ever", "doubt_ends_with_its_cause", Sulking::default()),
         between("reads the first page alone", "every_page_is_read", FirstPage),
     ]);
@@ -211,6 +218,23 @@ impl Twist for Reversed {
         let mut answers = inner.lookup(nodes, freshness).await?;
         answers.reverse();
         Ok(answers)
+    }
+}
+
+/// Its list tells of one machine where it was once.
+struct OutdatedList;
+
+#[async_trait]
+impl Twist for OutdatedList {
+    async fn list_instances(&self, inner: &dyn Instances) -> Result<Option<Snapshot>, Error> {
+        let node = NodeRef { name: "node-a".to_owned(), ..NodeRef::default() };
+        let mut listed = inner.list().await?;
+        if let Some(seen) = &mut listed
+            && let Existence::Found(instance) = seen.answer(&node)
+        {
+            seen.insert(instance.located("where it was once", "elsewhere"), [node.name]);
+        }
+        Ok(listed)
     }
 }
 

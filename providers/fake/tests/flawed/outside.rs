@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use cloud_provider::load_balancer::{Description, Identity, Observed, Owned, Spec};
 use cloud_provider::{
     Changes, Cloud, ClusterIdentity, Clusters, Error, Existence, Freshness, Instances, LoadBalancers,
-    NodeRef, Route, Routes, Volume, VolumeRequest, Volumes,
+    NodeRef, Route, Routes, Snapshot, Volume, VolumeRequest, Volumes,
 };
 use k8s_openapi::api::core::v1::{LoadBalancerStatus, PersistentVolume, Service};
 
@@ -69,6 +69,7 @@ macro_rules! twistable {
 twistable! {
     instances: Instances {
         lookup = lookup(nodes: &[NodeRef], freshness: Freshness) -> Vec<Existence>;
+        list_instances = list() -> Option<Snapshot>;
     }
     load_balancers: LoadBalancers {
         get = get(spec: &Spec) -> Option<Observed>;
