@@ -72,12 +72,29 @@ pub fn namer(name: &str, address: SocketAddr) -> Server {
     Server { address, task }
 }
 
+/// Binds. A program that some other test of this process just starts holds a copy of every socket, of one that was closed
+/// too, until it is that program: an address that is in use is tried again for a while.
+fn bound<T>(bind: impl Fn() -> io::Result<T>) -> io::Result<T> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match bind() {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse && Instant::now() < deadline => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            result => return result,
+        }
+    }
+}
+
 fn listen(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
-    socket.set_reuse_address(true)?;
-    socket.set_nonblocking(true)?;
-    socket.bind(&address.into())?;
-    socket.listen(4096)?;
+    let socket = bound(|| {
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+        socket.set_reuse_address(true)?;
+        socket.set_nonblocking(true)?;
+        socket.bind(&address.into())?;
+        socket.listen(4096)?;
+        Ok(socket)
+    })?;
     TcpListener::from_std(socket.into())
 }
 
@@ -120,7 +137,7 @@ pub fn http(address: SocketAddr, status: &'static str) -> Server {
 
 /// Answers each datagram with its name, the client's address and what it got, each on a line.
 pub fn udp_namer(name: &str, address: SocketAddr) -> Server {
-    let socket = std::net::UdpSocket::bind(address).unwrap();
+    let socket = bound(|| std::net::UdpSocket::bind(address)).unwrap();
     socket.set_nonblocking(true).unwrap();
     let socket = UdpSocket::from_std(socket).unwrap();
     let address = socket.local_addr().unwrap();
