@@ -79,7 +79,7 @@ fn bound<T>(bind: impl Fn() -> io::Result<T>) -> io::Result<T> {
     loop {
         match bind() {
             Err(error) if error.kind() == io::ErrorKind::AddrInUse && Instant::now() < deadline => {
-                std::thread::sleep(Duration::from_millis(10));
+                std::thread::yield_now();
             }
             result => return result,
         }
