@@ -134,7 +134,9 @@ pub fn roles() -> String {
     let grants = rbac::grants(&needs);
     let mut page = format!(
         "# Rights\n\n{GENERATED}\n`nephos rbac` prints the roles for the flags it is given; these are those for the \
-         defaults. At start the manager asks the API server which of them it has, and names what is missing.\n\n\
+         defaults. With a provider that goes to the pods of Services (`--cloud-provider=local`) it also prints list and watch of \
+         `endpointslices.discovery.k8s.io`. At start the manager asks the API server which of them it has, and names what is \
+         missing.\n\n\
          | Resource | Verbs | Where | Without it |\n|---|---|---|---|\n"
     );
     for grant in grants.values().flatten() {

@@ -155,7 +155,7 @@ impl Loader {
 
     /// A Node of this name is gone: nothing about it is remembered.
     pub fn forget(&self, name: &str) {
-        self.0.desk().forget(name);
+        self.0.desk().forget(name, self.0.settings.list, Instant::now());
     }
 
     /// Puts many questions on the desk, in as few batches as possible.

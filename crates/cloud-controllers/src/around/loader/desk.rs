@@ -26,6 +26,9 @@ pub(super) struct Desk {
     pub(super) cache: Cache,
     pub(super) rhythm: Rhythm,
     listing: Option<Listing>,
+    /// When a Node of a name went, lately. Another machine may have that name since, of which no list knows that was asked
+    /// for before.
+    gone: HashMap<String, Instant>,
     /// Before this, no list is asked for: the cloud has none, or failed to give it.
     no_list_before: Instant,
     batches: HashMap<Number, Batch>,
@@ -92,6 +95,7 @@ impl Desk {
             cache: Cache::new(keep, most, now),
             rhythm: Rhythm::default(),
             listing: None,
+            gone: HashMap::new(),
             no_list_before: now,
             batches: HashMap::new(),
             next: 0,
@@ -182,7 +186,7 @@ impl Desk {
         age: Duration,
         now: Instant,
     ) -> Option<Arc<Existence>> {
-        let listing = self.listing.as_ref()?;
+        let listing = self.listing.as_ref().filter(|listing| !is_gone(&self.gone, &node.name, listing))?;
         let answer = Arc::new(listing.find(node, age, now)?);
         self.cache.learn(key, &answer, listing.asked);
         self.rhythm.goes_on(now);
@@ -199,6 +203,9 @@ impl Desk {
     pub(super) fn list_came(&mut self, listing: Listing, now: Instant) {
         for batch in self.batches.values_mut().filter(|batch| batch.started.is_none()) {
             for question in batch.questions.iter_mut().filter(|question| !question.waiting.is_empty()) {
+                if is_gone(&self.gone, &question.node.name, &listing) {
+                    continue;
+                }
                 let Some(answer) = listing.find(&question.node, question.list_age, now) else { continue };
                 let answer = Arc::new(answer);
                 self.cache.learn(&question.key, &answer, listing.asked);
@@ -215,12 +222,11 @@ impl Desk {
         self.no_list_before = before;
     }
 
-    /// A Node of this name is gone: nothing about it is remembered.
-    pub(super) fn forget(&mut self, name: &str) {
+    /// A Node of this name is gone: nothing about it is remembered, but for as long as a list may be used that it went.
+    pub(super) fn forget(&mut self, name: &str, list_age: Duration, now: Instant) {
         self.cache.forget(name);
-        if let Some(listing) = &mut self.listing {
-            listing.forget(name);
-        }
+        self.gone.retain(|_, at| now.saturating_duration_since(*at) < list_age);
+        self.gone.insert(name.to_owned(), now);
     }
 
     /// Drops what is too old for anybody to use.
@@ -326,4 +332,9 @@ impl Desk {
     pub(super) fn is_clear(&self) -> bool {
         self.batches.is_empty() && self.asked_in.is_empty() && self.calls == 0
     }
+}
+
+/// Whether a Node of this name went since a list was asked for.
+fn is_gone(gone: &HashMap<String, Instant>, name: &str, listing: &Listing) -> bool {
+    gone.get(name).is_some_and(|at| *at >= listing.asked)
 }

@@ -144,3 +144,24 @@ async fn a_cloud_that_fails_to_list_is_looked_up_and_not_asked_for_its_list_agai
     one_after_the_other(&loader, 100, ms(50)).await;
     assert_eq!(provider.lists(), 1);
 }
+
+/// The list was asked for while the former machine was there, and comes when its Node is gone.
+#[tokio::test(start_paused = true)]
+async fn a_list_that_is_on_its_way_when_a_node_goes_does_not_answer_for_its_name() {
+    let provider = Arc::new(Lists::new(nodes(100).into_iter().map(|node| node.name)));
+    let loader = listing_loader(&provider);
+    loader.one(&node("node-1"), Urgency::Initialise).await;
+    let asking = tokio::spawn({
+        let loader = loader.clone();
+        async move { loader.one(&node("node-2"), Urgency::Initialise).await }
+    });
+    sleep(ms(50)).await;
+    assert_eq!(provider.lists(), 1, "it takes twice as long");
+    loader.forget("node-99");
+    asking.await.unwrap();
+    let asked = provider.scripted.seen().len();
+    loader.one(&node("node-98"), Urgency::Initialise).await;
+    assert_eq!(provider.scripted.seen().len(), asked, "the list has it");
+    loader.one(&node("node-99"), Urgency::Initialise).await;
+    assert_eq!(provider.scripted.seen().last().unwrap().names, ["node-99"]);
+}
