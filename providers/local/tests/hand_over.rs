@@ -172,21 +172,9 @@ impl Scene {
         self.lan.machines[machine].run(held).await.contains(&VIP)
     }
 
-    /// Waits until the client's packets go to a machine, and new connections one after the other until then; the longest
-    /// time without a good one.
+    /// The longest time without a good connection until the client's packets go to a machine.
     async fn longest_gap_until(&self, machine: usize) -> Duration {
-        let (start, mut last, mut gap) = (Instant::now(), Instant::now(), Duration::ZERO);
-        let (there, mut after) = (Some(self.lan.hardware(machine)), 0);
-        // A while longer, so that a gap that begins with the move is seen.
-        while after < 100 {
-            assert!(start.elapsed() < PATIENCE, "the address does not move");
-            if self.serves().await {
-                gap = gap.max(last.elapsed());
-                last = Instant::now();
-                after += usize::from(self.lan.neighbour(CLIENT, VIP) == there);
-            }
-        }
-        gap
+        self.lan.longest_gap_until(CLIENT, VIP, machine, async || self.serves().await).await
     }
 }
 

@@ -17,7 +17,7 @@ use provider_local::vip::hear::Ear;
 use serde_json::json;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 
 use crate::lan::{self, Lan};
 use crate::process::Nephos;
@@ -160,20 +160,9 @@ impl Scene {
         self.lan.machines[machine].ip("addr show dev eth0").contains(&format!(" {VIP}/32"))
     }
 
-    /// Makes new connections one after the other until the client's packets go to a machine, and a while longer; the longest
-    /// time without a good one.
+    /// The longest time without a good connection until the client's packets go to a machine.
     pub(crate) async fn longest_gap_until(&self, machine: usize) -> Duration {
-        let (start, mut last, mut gap) = (Instant::now(), Instant::now(), Duration::ZERO);
-        let (there, mut after) = (Some(self.lan.hardware(machine)), 0);
-        while after < 100 {
-            assert!(start.elapsed() < PATIENCE, "the address does not move");
-            if self.serves().await {
-                gap = gap.max(last.elapsed());
-                last = Instant::now();
-                after += usize::from(self.lan.neighbour(CLIENT, VIP) == there);
-            }
-        }
-        gap
+        self.lan.longest_gap_until(CLIENT, VIP, machine, async || self.serves().await).await
     }
 
     pub(crate) async fn end(self, managers: [Nephos; 2]) {

@@ -14,10 +14,15 @@
 
 use std::fs;
 use std::net::IpAddr;
+use std::time::Duration;
 
 use tokio::sync::MutexGuard;
+use tokio::time::Instant;
 
 use crate::world::{Room, a_place, remove};
+
+/// Far more than a move of an address takes.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A network. Nothing of it is left when it is dropped.
 pub(crate) struct Lan {
@@ -59,6 +64,28 @@ impl Lan {
         let mut words = text.split_whitespace();
         words.find(|word| *word == "lladdr")?;
         words.next().map(str::to_owned)
+    }
+
+    /// Has connections made one after the other until a client's packets for an address go to a machine, and a while longer,
+    /// so that a gap that begins with the move is seen; the longest time without a good one.
+    pub(crate) async fn longest_gap_until(
+        &self,
+        client: usize,
+        ip: IpAddr,
+        machine: usize,
+        serves: impl AsyncFn() -> bool,
+    ) -> Duration {
+        let (start, mut last, mut gap) = (Instant::now(), Instant::now(), Duration::ZERO);
+        let (there, mut after) = (Some(self.hardware(machine)), 0);
+        while after < 100 {
+            assert!(start.elapsed() < PATIENCE, "the address does not move");
+            if serves().await {
+                gap = gap.max(last.elapsed());
+                last = Instant::now();
+                after += usize::from(self.neighbour(client, ip) == there);
+            }
+        }
+        gap
     }
 
     /// The hardware address of a machine.
