@@ -131,14 +131,18 @@ async fn where_answers_do_not_come_back_the_client_is_served_all_the_same_and_th
     }
     let kept = Settings { client_address: ClientAddress::Kept, ..Settings::default() };
     scene.put(vec![wish(kept)]).await;
-    for _ in 0..6 {
-        assert_eq!(scene.ask(WEB, None).await.unwrap().peer, "10.77.0.1");
-    }
-    let start = Instant::now();
-    for _ in 0..6 {
-        assert_eq!(scene.ask(WEB, None).await.unwrap().peer, "10.77.0.1");
-    }
-    assert!(start.elapsed() < Duration::from_secs(1), "it is not tried again for every client");
+    let six = async || {
+        let start = Instant::now();
+        for _ in 0..6 {
+            assert_eq!(scene.ask(WEB, None).await.unwrap().peer, "10.77.0.1");
+        }
+        start.elapsed()
+    };
+    let (finding_out, knowing) = (six().await, six().await);
+    assert!(
+        knowing < finding_out / 3,
+        "{finding_out:?}, then {knowing:?}: it is tried again for every client"
+    );
     let problems = scene.keeper.status().await.balancers["uid"].problems.clone();
     assert!(problems[0].ends_with("to clients do not come back through this machine"), "{problems:?}");
 }
@@ -272,26 +276,15 @@ async fn ten_thousand_connections_during_changes_and_none_fails() {
     let settings = Settings { health_check: HealthCheck::of(Probe::Tcp), ..Settings::default() };
     scene.put(vec![wish(settings.clone())]).await;
     let load = scene.world.client.run(async { Load::start(WEB, 8) }).await;
-    let mut changes = 0;
-    let start = Instant::now();
-    while load.done() < 10_000 || changes < 24 {
-        assert!(start.elapsed() < Duration::from_secs(120), "only {} connections", load.done());
+    load.through_changes(async |gone| {
         let mut wish = wish(settings.clone());
-        let leaving = NAMES[changes % 3];
-        let backends = &mut wish.ports.get_mut(&PortKey::tcp(80)).unwrap().backends;
-        if changes % 2 == 0 {
-            backends.retain(|backend| backend.node != leaving);
+        if let Some(gone) = gone {
+            let backends = &mut wish.ports.get_mut(&PortKey::tcp(80)).unwrap().backends;
+            backends.retain(|backend| backend.node != NAMES[gone]);
         }
         scene.put(vec![wish]).await;
-        changes += 1;
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    let outcome = load.end().await;
-    assert!(outcome.failures.is_empty(), "{} good, {:?}", outcome.good, outcome.failures);
-    assert!(
-        outcome.good >= 10_000 && outcome.shares.len() == 3 && changes > 20,
-        "{changes} changes, {outcome:?}"
-    );
+    })
+    .await;
 }
 
 #[tokio::test]

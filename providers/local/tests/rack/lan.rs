@@ -66,26 +66,28 @@ impl Lan {
         words.next().map(str::to_owned)
     }
 
-    /// Has connections made one after the other until a client's packets for an address go to a machine, and a while longer,
-    /// so that a gap that begins with the move is seen; the longest time without a good one.
-    pub(crate) async fn longest_gap_until(
+    /// Has connections made one after the other until an address has moved, and a while longer, so that a gap that begins with
+    /// the move is seen; the longest time without a good one.
+    pub(crate) async fn longest_gap(
         &self,
-        client: usize,
-        ip: IpAddr,
-        machine: usize,
         serves: impl AsyncFn() -> bool,
+        has_moved: impl AsyncFn() -> bool,
     ) -> Duration {
-        let (start, mut last, mut gap) = (Instant::now(), Instant::now(), Duration::ZERO);
-        let (there, mut after) = (Some(self.hardware(machine)), 0);
+        let (start, mut last, mut gap, mut after) = (Instant::now(), Instant::now(), Duration::ZERO, 0);
         while after < 100 {
             assert!(start.elapsed() < PATIENCE, "the address does not move");
             if serves().await {
                 gap = gap.max(last.elapsed());
                 last = Instant::now();
-                after += usize::from(self.neighbour(client, ip) == there);
+                after += usize::from(has_moved().await);
             }
         }
         gap
+    }
+
+    /// Whether a machine sends what is for an address to this one.
+    pub(crate) fn goes_to(&self, from: usize, ip: IpAddr, machine: usize) -> bool {
+        self.neighbour(from, ip) == Some(self.hardware(machine))
     }
 
     /// The hardware address of a machine.

@@ -11,8 +11,10 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
 
 use crate::servers::{ask, eventually};
 
@@ -68,6 +70,21 @@ impl Load {
     pub async fn goes_on(&self, more: usize) {
         let goal = self.done() + more;
         eventually("the load goes on", || async { self.done() >= goal }).await;
+    }
+
+    /// Goes on through ten thousand conversations and two dozen changes at least: every other change takes one backend of three
+    /// away, and the next brings it back. None may fail, and all three must have served.
+    pub async fn through_changes(self, change: impl AsyncFn(Option<usize>)) {
+        let (start, mut changes) = (Instant::now(), 0);
+        while self.done() < 10_000 || changes < 24 {
+            assert!(start.elapsed() < Duration::from_secs(120), "only {} conversations", self.done());
+            change((changes % 2 == 0).then_some(changes % 3)).await;
+            changes += 1;
+            sleep(Duration::from_millis(20)).await;
+        }
+        let outcome = self.end().await;
+        assert!(outcome.failures.is_empty(), "{} good, {:?}", outcome.good, outcome.failures);
+        assert_eq!(outcome.shares.len(), 3, "{changes} changes, {outcome:?}");
     }
 
     /// Ends it.
