@@ -22,8 +22,8 @@ pub(super) enum Said {
     Virtual(Ipv4Addr, Hardware),
     /// This address is there, and is a machine's own.
     Own(Ipv4Addr, Hardware),
-    /// The machine with this hardware address lives.
-    Life(Hardware),
+    /// The machine with this hardware address lives, and says something else, as this address if as any.
+    Else(Option<Ipv4Addr>, Hardware),
 }
 
 impl Said {
@@ -51,7 +51,7 @@ impl Said {
         Some(match (sender == target, is_reply) {
             (true, false) => Self::Virtual(sender.into(), at),
             (true, true) => Self::Own(sender.into(), at),
-            (false, _) => Self::Life(at),
+            (false, _) => Self::Else(Some(sender.into()).filter(|ip: &Ipv4Addr| !ip.is_unspecified()), at),
         })
     }
 }
@@ -95,9 +95,12 @@ mod tests {
     }
 
     #[test]
-    fn questions_are_only_signs_of_life_and_fragments_are_nothing() {
-        let frame = Said::question([192, 0, 2, 9].into(), AT);
-        assert_eq!(Said::read(&frame), Some(Said::Life(AT)));
+    fn questions_are_signs_of_life_of_whoever_asks_and_fragments_are_nothing() {
+        let (ip, other) = ([192, 0, 2, 9].into(), [192, 0, 2, 1].into());
+        assert_eq!(Said::read(&frame(REQUEST, AT, other, ip)), Some(Said::Else(Some(other), AT)));
+        assert_eq!(Said::read(&frame(REPLY, AT, other, ip)), Some(Said::Else(Some(other), AT)));
+        let frame = Said::question(ip, AT);
+        assert_eq!(Said::read(&frame), Some(Said::Else(None, AT)));
         for length in 0..42 {
             assert_eq!(Said::read(&frame[..length]), None);
         }

@@ -4,7 +4,8 @@
 //! leader puts the same addresses on its own machine and announces them, and from then on the neighbours send there.
 //! What the former machine still has must go, or two would answer whoever asks for the first time. Its manager, a
 //! standby by now, hears the announcement and gives way; it needs no API server for that. A leader gives way to nobody:
-//! it announces its addresses again, now and then for those who came late, and at once when it hears another.
+//! it announces its addresses again, now and then for those who came late, and at once when it hears another: one that
+//! announces them too, or one that came back with an address of old and speaks as it, which misleads whoever listens.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -61,7 +62,7 @@ pub async fn run(addresses: Addresses, leadership: Arc<dyn Leadership>) -> Resul
 }
 
 fn contradict(addresses: &Addresses, heard: Heard, last: &mut BTreeMap<IpAddr, Instant>) {
-    let Some(ip) = heard.ip else { return };
+    let Some(ip) = heard.speaks_as else { return };
     if last.get(&ip).is_some_and(|last| last.elapsed() < CONTRADICTION) {
         return;
     }
@@ -70,7 +71,7 @@ fn contradict(addresses: &Addresses, heard: Heard, last: &mut BTreeMap<IpAddr, I
         tracing::warn!(
             %ip,
             at = %hex(heard.at),
-            "Another machine announces a virtual address of this one, which leads; it is announced again"
+            "Another machine speaks as a virtual address of this one, which leads; it is announced again"
         );
     }
 }

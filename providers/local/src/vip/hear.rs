@@ -15,8 +15,10 @@ use crate::netlink::Hardware;
 pub struct Heard {
     /// Who says it.
     pub at: Hardware,
-    /// The address that it says it has; without one, only that it lives.
+    /// The address that it announces; without one, only that it lives.
     pub ip: Option<IpAddr>,
+    /// The address that it speaks as. Whoever hears it remembers where that address is, as after an announcement.
+    pub speaks_as: Option<IpAddr>,
     /// An address of its own.
     pub own: Option<IpAddr>,
 }
@@ -61,9 +63,13 @@ impl Ear {
         let mut buffer = [0; 128];
         let count = self.frames.recv(&mut buffer).await?;
         Ok(arp::Said::read(&buffer[..count]).map(|said| match said {
-            arp::Said::Virtual(ip, at) => Heard { at, ip: Some(ip.into()), own: None },
-            arp::Said::Own(ip, at) => Heard { at, ip: Some(ip.into()), own: Some(ip.into()) },
-            arp::Said::Life(at) => Heard { at, ip: None, own: None },
+            arp::Said::Virtual(ip, at) => {
+                Heard { at, ip: Some(ip.into()), speaks_as: Some(ip.into()), own: None }
+            }
+            arp::Said::Own(ip, at) => {
+                Heard { at, ip: Some(ip.into()), speaks_as: Some(ip.into()), own: Some(ip.into()) }
+            }
+            arp::Said::Else(ip, at) => Heard { at, ip: None, speaks_as: ip.map(IpAddr::from), own: None },
         }))
     }
 
@@ -76,7 +82,10 @@ impl Ear {
         let is_near = sender.ip().is_unicast_link_local();
         let announced = neighbour::Announcement::read(&buffer[..count]).filter(|_| is_near);
         let own = Some(IpAddr::V6(*sender.ip()));
-        Ok(announced.map(|told| Heard { at: told.at, ip: Some(told.ip.into()), own }))
+        Ok(announced.map(|told| {
+            let ip = Some(told.ip.into());
+            Heard { at: told.at, ip, speaks_as: ip, own }
+        }))
     }
 }
 
