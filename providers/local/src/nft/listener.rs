@@ -48,7 +48,10 @@ pub(super) fn add(table: &mut Table, of: &BalancerSide<'_>, key: PortKey, chosen
         table.counters.insert(counter);
         let shares = shares(of.balancer.settings.algorithm, of.side, chosen);
         match of.balancer.settings.affinity {
-            Affinity::None => rules.push(Rule::new(&whose, rewrite(of.side, key, &shares))),
+            Affinity::None => {
+                let rewrites = rewrites(of.side, key, &shares);
+                rules.extend(rewrites.into_iter().map(|text| Rule::new(&whose, text)));
+            }
             Affinity::ClientIp { timeout } => {
                 let memory = Memory { of, key, seconds: timeout.as_secs().max(1), whose: &whose };
                 memory.add(table, &mut rules, chosen, &shares);
@@ -101,16 +104,23 @@ pub(super) fn outside(ranges: impl Iterator<Item = IpNet>, side: Side) -> Option
     })
 }
 
-fn rewrite(side: Side, key: PortKey, shares: &Shares) -> String {
+/// The rules that send a client to a backend.
+///
+/// Where there are several, the last is for the moment of a change: a packet that is in this chain when the next rules come
+/// into force finds the map of the rule that goes empty already. It would pass by, to this machine, and be refused.
+fn rewrites(side: Side, key: PortKey, shares: &Shares) -> Vec<String> {
     let (ip, protocol) = (side.word(), word(key.protocol));
     match shares {
-        Shares::One(socket) => to_one(side, key, *socket),
+        Shares::One(socket) => vec![to_one(side, key, *socket)],
         Shares::Many { pick, places } => {
+            let first = places.first().map(|(_, socket)| to_one(side, key, *socket));
             let places: Vec<String> = places
                 .iter()
                 .map(|(place, socket)| format!("{place} : {} . {}", socket.ip(), socket.port()))
                 .collect();
-            format!("meta l4proto {protocol} dnat {ip} to {pick} map {{ {} }}", places.join(", "))
+            let by_turn =
+                format!("meta l4proto {protocol} dnat {ip} to {pick} map {{ {} }}", places.join(", "));
+            [Some(by_turn), first].into_iter().flatten().collect()
         }
     }
 }
@@ -145,17 +155,19 @@ impl Memory<'_> {
             table.chains.insert(chain.clone(), Chain { hook: None, rules: vec![remember, send] });
             rules.push(Rule::new(self.whose, format!("{ip} saddr @{seen} goto {chain}")));
         }
+        let to = |socket: &SocketAddr| format!("goto {}", self.names(*socket).1);
         let choose = match shares {
-            Shares::One(socket) => format!("goto {}", self.names(*socket).1),
+            Shares::One(socket) => vec![to(socket)],
             Shares::Many { pick, places } => {
-                let places: Vec<String> = places
-                    .iter()
-                    .map(|(place, socket)| format!("{place} : goto {}", self.names(*socket).1))
-                    .collect();
-                format!("{pick} vmap {{ {} }}", places.join(", "))
+                // The last for the moment of a change, as in `rewrites`.
+                let first = places.first().map(|(_, socket)| to(socket));
+                let places: Vec<String> =
+                    places.iter().map(|(place, socket)| format!("{place} : {}", to(socket))).collect();
+                let by_turn = format!("{pick} vmap {{ {} }}", places.join(", "));
+                [Some(by_turn), first].into_iter().flatten().collect()
             }
         };
-        rules.push(Rule::new(self.whose, choose));
+        rules.extend(choose.into_iter().map(|text| Rule::new(self.whose, text)));
     }
 
     /// The set of clients of a backend, and the chain that leads there. All that they are is in the name, so that they

@@ -120,6 +120,21 @@ fn a_port_leads_to_those_who_serve(#[case] policy: TrafficPolicy, #[case] last: 
     assert!(rules.iter().any(|rule| rule.contains(part)), "{rules:?}");
 }
 
+/// A packet in the chain at the moment of a change finds the map of the rule that goes empty.
+#[rstest]
+#[case::shared(Affinity::None, "meta l4proto tcp dnat ip to 10.0.0.1:30080")]
+#[case::remembered(Affinity::ClientIp { timeout: Duration::from_secs(60) }, "goto e-")]
+fn whoever_finds_no_place_in_the_map_is_sent_to_a_backend_all_the_same(
+    #[case] affinity: Affinity,
+    #[case] last: &str,
+) {
+    let settings = Settings { affinity, ..Settings::default() };
+    let table = table(&of([("u-1", balancer(settings, [1, 2].map(|last| backend(last, 1))))]));
+    let rules = texts(&table, "b-u-1-tcp-80-4");
+    let [.., chosen, otherwise] = &rules[..] else { panic!("{rules:?}") };
+    assert!(chosen.contains("map {") && otherwise.starts_with(last), "{rules:?}");
+}
+
 #[rstest]
 #[case(&["10.0.0.0/8", "10.1.0.0/16"], Some("ip saddr != { 10.0.0.0/8 } "))]
 #[case(&["0.0.0.0/0"], None)]
