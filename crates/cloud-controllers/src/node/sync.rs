@@ -70,6 +70,7 @@ impl Core {
         if plan::is_uninitialised(&node) {
             return self.initialise(&node).await;
         }
+        self.welcome_untold(&node);
         self.waiting.forget(key.name());
         match self.write(&node, &plan::mirror(&node, self.settings.labels), None).await {
             Ok(_) | Err(Setback::Gone) => Outcome::Done,
@@ -105,13 +106,9 @@ impl Core {
         // Nobody closes it.
         let _permit = self.writers.acquire().await.ok();
         let mut node = node.clone();
-        // What was sent and never answered may have been done.
-        let mut unanswered: Option<Plan> = None;
         for attempt in 1.. {
             if !plan::is_uninitialised(&node) {
-                if let Some(plan) = unanswered {
-                    self.welcome(&node, &plan);
-                }
+                self.welcome_untold(&node);
                 return Ok(());
             }
             let plan = plan::initialise(&node, instance, &self.settings.nets)
@@ -124,7 +121,7 @@ impl Core {
                 Err(error) => error,
             };
             if is_unanswered(&error) {
-                unanswered = Some(plan);
+                self.waiting.unanswered(identity(&node).0, plan);
             } else if !is_race(&error) {
                 return Err(Setback::Failed(Failure::write(&error)));
             }
@@ -155,6 +152,14 @@ impl Core {
             Ok(Some(patch)) => patch.only_for_uid(uid).apply(&self.api, name).await,
             Ok(None) => Ok(base.clone()),
             Err(missing) => Err(kube::Error::Service(Box::new(missing))),
+        }
+    }
+
+    /// Tells of a Node that is initialised by a write whose answer was lost, however long ago.
+    fn welcome_untold(&self, node: &Node) {
+        let (name, uid) = identity(node);
+        if let Some(plan) = self.waiting.untold(name, uid) {
+            self.welcome(node, &plan);
         }
     }
 

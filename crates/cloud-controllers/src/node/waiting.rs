@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::failure::Failure;
+use super::plan::Plan;
 
 /// After this long the same failure is told again: Events expire after an hour.
 const TELL_AGAIN: Duration = Duration::from_secs(30 * 60);
@@ -25,6 +26,8 @@ struct Entry {
     since: Instant,
     failing_since: Option<Instant>,
     told: Option<(Failure, Instant)>,
+    /// What was sent and never answered: it may have been done.
+    unanswered: Option<Plan>,
     /// It was initialised, and this is the version of the Node that shows it: what is older is the past.
     done: Option<u64>,
 }
@@ -47,7 +50,20 @@ impl Waiting {
         let mut all = self.lock();
         let entry = all.get_mut(name)?;
         entry.done = version;
+        entry.unanswered = None;
         Some(now - entry.since)
+    }
+
+    /// Notes that nobody answered when this was written to a Node.
+    pub(super) fn unanswered(&self, name: &str, plan: Plan) {
+        if let Some(entry) = self.lock().get_mut(name) {
+            entry.unanswered = Some(plan);
+        }
+    }
+
+    /// What may have initialised this Node, which is: it was sent, never answered, and nobody was told yet.
+    pub(super) fn untold(&self, name: &str, uid: &str) -> Option<Plan> {
+        self.lock().get_mut(name).filter(|entry| entry.uid == uid)?.unanswered.take()
     }
 
     /// Notes a failure; whether it is time to tell somebody.
@@ -79,7 +95,14 @@ impl Waiting {
 
 impl Entry {
     fn new(uid: &str, now: Instant) -> Self {
-        Self { uid: uid.to_owned(), since: now, failing_since: None, told: None, done: None }
+        Self {
+            uid: uid.to_owned(),
+            since: now,
+            failing_since: None,
+            told: None,
+            unanswered: None,
+            done: None,
+        }
     }
 }
 

@@ -258,6 +258,21 @@ async fn an_answer_that_is_lost_costs_neither_the_node_nor_its_event() {
     }
 }
 
+/// As when the API server is killed at that moment: the question that follows is not answered either.
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_is_lost_with_the_api_server_costs_no_event() {
+    let stage = stage_with(strict());
+    stage.machine("a", "10.0.0.7");
+    let write = When::verb(Verb::Patch).kind("Node").subresource("").times(1);
+    stage.server.faults().always(write, ApiFault::LostAnswer);
+    stage.server.faults().always(When::verb(Verb::Get).kind("Node").until(secs(60)), ApiFault::Refused);
+    stage.server.create(&node("a").uninitialized().build());
+    stage.until(secs(5), "the taint goes", |stage| !stage.has_taint("a", UNINITIALIZED)).await;
+    sleep(secs(120)).await;
+    assert_eq!(stage.reasons("a"), ["Synced"]);
+    assert_eq!(condition(&stage, "a"), None, "nothing to complain about");
+}
+
 /// Proves: NODE-7
 #[tokio::test(start_paused = true)]
 async fn nothing_is_asked_before_the_nodes_are_known_and_a_stop_is_heard_meanwhile() {
