@@ -2,7 +2,7 @@
 //!
 //! Read in this order: [`builders`] say which objects there are; [`api_server`] is a Kubernetes API server in this
 //! process and in virtual time, which misbehaves on demand and remembers everything; [`story`] tells what happens and
-//! compares what came of it, on that server and on the real one.
+//! compares what came of it, on that server and on the real one. [`Awake`] is the clock for bounds of real time.
 //!
 //! ```
 //! # tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap().block_on(async {
@@ -17,6 +17,7 @@
 //! ```
 
 pub mod api_server;
+mod awake;
 pub mod builders;
 pub mod conformance;
 pub mod story;
@@ -24,6 +25,7 @@ pub mod story;
 pub use api_server::{
     ApiServer, EPOCH, Fault, Faults, Request, Requests, Stored, Trace, TransportError, Verb, When, Written,
 };
+pub use awake::Awake;
 pub use builders::{
     config_map, lease, namespace, node, persistent_volume, service, service_account, storage_class,
 };

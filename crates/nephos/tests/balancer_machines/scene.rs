@@ -161,13 +161,17 @@ impl Scene {
     }
 
     /// The longest time without a good connection until the client's packets go to a machine.
-    pub(crate) async fn longest_gap_until(&self, machine: usize) -> Duration {
+    pub(crate) async fn longest_gap_until(&self, machine: usize) -> Result<Duration, String> {
         let has_moved = async || self.lan.goes_to(CLIENT, VIP, machine);
         self.lan.longest_gap(async || self.serves().await, has_moved).await
     }
 
     /// The same until a machine that came back with the address has given way to the other.
-    pub(crate) async fn longest_gap_until_given_way(&self, back: usize, to: usize) -> Duration {
+    pub(crate) async fn longest_gap_until_given_way(
+        &self,
+        back: usize,
+        to: usize,
+    ) -> Result<Duration, String> {
         let has_moved = async || !self.has_address(back) && self.lan.goes_to(CLIENT, VIP, to);
         self.lan.longest_gap(async || self.serves().await, has_moved).await
     }

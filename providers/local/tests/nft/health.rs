@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use provider_local::intent::status::Health;
 use provider_local::intent::{HealthCheck, Probe, Settings};
-use tokio::time::Instant;
+use testkit::Awake;
 
 use crate::kernel::{NAMES, Scene, wish};
 use crate::servers::{eventually, http};
@@ -63,7 +63,7 @@ async fn a_node_that_dies_is_left_within_three_seconds_and_comes_back() {
         eventually("all are healthy", || scene.is(node, |health| *health == Health::Healthy)).await;
     }
     scene.world.nodes[1].ip("link set eth0 down");
-    let dead = Instant::now();
+    let dead = Awake::now();
     eventually("the node is left", || {
         scene.is("node-1", |health| matches!(health, Health::Unhealthy { .. }))
     })

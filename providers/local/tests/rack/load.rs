@@ -13,8 +13,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use testkit::Awake;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
 use crate::servers::{ask, eventually};
 
@@ -75,7 +76,7 @@ impl Load {
     /// Goes on through ten thousand conversations and two dozen changes at least: every other change takes one backend of three
     /// away, and the next brings it back. None may fail, and all three must have served.
     pub async fn through_changes(self, change: impl AsyncFn(Option<usize>)) {
-        let (start, mut changes) = (Instant::now(), 0);
+        let (start, mut changes) = (Awake::now(), 0);
         while self.done() < 10_000 || changes < 24 {
             assert!(start.elapsed() < Duration::from_secs(120), "only {} conversations", self.done());
             change((changes % 2 == 0).then_some(changes % 3)).await;

@@ -18,6 +18,7 @@ use std::time::Duration;
 use provider_local::intent::Intent;
 use provider_local::proxy::{Client, command};
 use rustix::process::{Pid, Signal, kill_process};
+use testkit::Awake;
 
 use crate::servers::{PATIENCE, eventually};
 
@@ -129,12 +130,12 @@ impl Process {
 
     /// Waits for its end.
     pub async fn ended(mut self) -> io::Result<ExitStatus> {
-        let deadline = tokio::time::Instant::now() + PATIENCE;
+        let told = Awake::now();
         loop {
             if let Some(status) = self.0.try_wait()? {
                 return Ok(status);
             }
-            assert!(tokio::time::Instant::now() < deadline, "the process goes on");
+            assert!(told.elapsed() < PATIENCE, "the process goes on");
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }

@@ -14,11 +14,12 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use socket2::{Domain, Socket, Type};
+use testkit::Awake;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpSocket, TcpStream, UdpSocket};
 use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, JoinSet};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{sleep, timeout};
 
 /// Far more than anything here takes.
 pub const PATIENCE: Duration = Duration::from_secs(20);
@@ -75,10 +76,10 @@ pub fn namer(name: &str, address: SocketAddr) -> Server {
 /// Binds. A program that some other test of this process just starts holds a copy of every socket, of one that was closed
 /// too, until it is that program: an address that is in use is tried again for a while.
 fn bound<T>(bind: impl Fn() -> io::Result<T>) -> io::Result<T> {
-    let deadline = Instant::now() + PATIENCE;
+    let start = Awake::now();
     loop {
         match bind() {
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse && Instant::now() < deadline => {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse && start.elapsed() < PATIENCE => {
                 std::thread::yield_now();
             }
             result => return result,
@@ -267,9 +268,9 @@ impl Datagrams {
 
 /// Waits until this is so.
 pub async fn eventually<F: Future<Output = bool>>(what: &str, condition: impl Fn() -> F) {
-    let deadline = Instant::now() + PATIENCE;
+    let start = Awake::now();
     while !condition().await {
-        assert!(Instant::now() < deadline, "not so in time: {what}");
+        assert!(start.elapsed() < PATIENCE, "not so in time: {what}");
         sleep(Duration::from_millis(10)).await;
     }
 }
