@@ -15,6 +15,7 @@ use provider_fake::objects::Machine;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use serde_json::{Value, json};
+use testkit::Awake;
 use tokio::time::{Instant, sleep};
 
 use crate::nodes::is_initialised;
@@ -24,10 +25,11 @@ use crate::scene::{Scene, eventually};
 use crate::services::balanced;
 use crate::{LEADS, PATIENCE};
 
-/// A lease that is over soon, so that many crashes take little time, and nothing that waits for minutes.
+/// A lease that is over soon, so that many crashes take little time, but not in a moment that a shared machine stands still; and
+/// nothing that waits for minutes.
 const FLAGS: [&str; 7] = [
-    "--leader-elect-lease-duration=3s",
-    "--leader-elect-renew-deadline=2s",
+    "--leader-elect-lease-duration=5s",
+    "--leader-elect-renew-deadline=4s",
     "--leader-elect-retry-period=500ms",
     "--node-deletion-grace-period=1s",
     "--node-monitor-period=1s",
@@ -229,7 +231,7 @@ enum Moment {
 impl Moment {
     fn draw(random: &mut SmallRng) -> Self {
         match random.random_range(0..6) {
-            0 => Self::Started(Duration::from_millis(random.random_range(0..5000))),
+            0 => Self::Started(Duration::from_millis(random.random_range(0..8000))),
             1 | 2 => Self::Led(Duration::from_millis(random.random_range(0..1500))),
             _ => Self::Wrote(random.random_range(1..6)),
         }
@@ -255,8 +257,8 @@ impl Moment {
             }
             Self::Wrote(_) => {
                 nephos.wait_for(LEADS, PATIENCE).await;
-                let soon = Instant::now() + Duration::from_millis(1500);
-                while nephos.is_running() && Instant::now() < soon {
+                let leading = Awake::now();
+                while nephos.is_running() && leading.elapsed() < Duration::from_millis(1500) {
                     sleep(Duration::from_millis(10)).await;
                 }
             }

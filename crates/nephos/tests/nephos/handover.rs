@@ -29,8 +29,8 @@ const NEW: &str = "cloud-controller-manager";
 
 /// For both: leases that are over soon, and the networks.
 const FLAGS: [&str; 5] = [
-    "--leader-elect-lease-duration=4s",
-    "--leader-elect-renew-deadline=3s",
+    "--leader-elect-lease-duration=6s",
+    "--leader-elect-renew-deadline=5s",
     "--leader-elect-retry-period=500ms",
     "--allocate-node-cidrs=true",
     "--cluster-cidr=10.244.0.0/16",

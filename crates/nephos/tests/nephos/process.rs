@@ -1,4 +1,4 @@
-//! A running binary whose log a test can wait for. Killed when dropped.
+//! A running binary whose log a test can wait for. Killed when dropped; where a test fails, its log is part of what the test says.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -109,5 +109,15 @@ impl Nephos {
 
     fn pid(&self) -> Pid {
         i32::try_from(self.id()).ok().and_then(Pid::from_raw).expect("a process number")
+    }
+}
+
+impl Drop for Nephos {
+    #[expect(clippy::print_stdout, reason = "what a test prints is shown when it fails")]
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let state = self.child.try_wait();
+            println!("The log of process {:?}, {state:?}:\n{}", self.child.id(), self.log());
+        }
     }
 }

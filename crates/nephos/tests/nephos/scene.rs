@@ -9,9 +9,10 @@ use control_plane::{Builder, ControlPlane};
 use k8s_openapi::api::core::v1::Event;
 use provider_fake::clock::TokioClock;
 use provider_fake::{Config, World, server};
+use testkit::Awake;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
 use crate::PATIENCE;
 use crate::process::Nephos;
@@ -123,7 +124,7 @@ fn lines(object: &serde_json::Value) -> String {
 
 /// Asks again and again until the answer is there.
 pub(crate) async fn eventually<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
-    let asked = Instant::now();
+    let asked = Awake::now();
     loop {
         if let Some(answer) = ask().await {
             return answer;
