@@ -4,8 +4,8 @@
 //! The kernel is the only memory. An address of ours carries our mark there ([`crate::netlink::PROTOCOL`]), so that a
 //! manager that starts finds what the one before it left, and nobody else's address is ever touched. `plan` decides what
 //! to put and to take, [`announce`] tells the neighbours, [`hear`] listens to the other balancer machines, [`hand_over`]
-//! decides which of them gives way; `told` is what the neighbours were told, `former` remembers who had an address before, and `relay` keeps connections that were
-//! open through it.
+//! decides which of them gives way, and `contradiction` when a leader says so; `told` is what the neighbours were told,
+//! `former` remembers who had an address before, and `relay` keeps connections that were open through it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -18,6 +18,7 @@ use crate::netlink::{Address, Hardware, Link, Netlink, NetlinkError, News, Watch
 
 pub mod announce;
 mod arp;
+mod contradiction;
 mod error;
 mod former;
 pub mod hand_over;

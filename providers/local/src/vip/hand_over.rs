@@ -7,14 +7,14 @@
 //! it announces its addresses again, now and then for those who came late, and at once when it hears another: one that
 //! announces them too, or one that came back with an address of old and speaks as it, which misleads whoever listens.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use cloud_provider::context::Leadership;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
+use super::contradiction::{Contradiction, Contradictions};
 use super::hear::{Ear, Heard};
 use super::{Addresses, VipError, hex, own_hardware};
 
@@ -22,13 +22,10 @@ use super::{Addresses, VipError, hex, own_hardware};
 /// neighbour that missed the announcement, is wrong at most.
 const REMINDER: Duration = Duration::from_secs(10);
 
-/// How soon a leader contradicts the same announcement again.
-const CONTRADICTION: Duration = Duration::from_secs(1);
-
 /// Keeps one machine per address. Ends only with an error; whoever spawns it ends it.
 pub async fn run(addresses: Addresses, leadership: Arc<dyn Leadership>) -> Result<(), VipError> {
     let ear = Ear::open()?;
-    let (mut contradicted, mut alive) = (BTreeMap::new(), BTreeSet::new());
+    let (mut contradictions, mut alive) = (Contradictions::default(), BTreeSet::new());
     let mut reminders = interval(REMINDER);
     reminders.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut own = own_hardware()?;
@@ -38,21 +35,30 @@ pub async fn run(addresses: Addresses, leadership: Arc<dyn Leadership>) -> Resul
                 // An interface may come, or get another hardware address.
                 own = own_hardware()?;
                 alive.clear();
-                contradicted.retain(|_, last: &mut Instant| last.elapsed() < CONTRADICTION);
                 if leadership.may_act() {
                     addresses.announce_all();
                     addresses.ask_former();
+                }
+            }
+            () = contradictions.wait() => {
+                let due = contradictions.due(Instant::now());
+                if leadership.may_act() {
+                    contradict(&addresses, due);
                 }
             }
             heard = ear.next(&own) => {
                 let attempt = "hearing who announces virtual addresses";
                 let heard = heard.map_err(|error| VipError::Packets(attempt, error))?;
                 if !leadership.may_act() {
+                    contradictions.clear();
                     addresses.note(&heard);
                     give_way(&addresses, heard)?;
                     continue;
                 }
-                contradict(&addresses, heard, &mut contradicted);
+                if let Some(ip) = heard.speaks_as.filter(|ip| addresses.answers_for(*ip)) {
+                    let at_once = contradictions.heard(ip, heard.at, Instant::now());
+                    contradict(&addresses, at_once);
+                }
                 if addresses.relays_to(heard.at) && alive.insert(heard.at) {
                     addresses.renew_relays().await;
                 }
@@ -61,18 +67,16 @@ pub async fn run(addresses: Addresses, leadership: Arc<dyn Leadership>) -> Resul
     }
 }
 
-fn contradict(addresses: &Addresses, heard: Heard, last: &mut BTreeMap<IpAddr, Instant>) {
-    let Some(ip) = heard.speaks_as else { return };
-    if last.get(&ip).is_some_and(|last| last.elapsed() < CONTRADICTION) {
-        return;
-    }
-    if addresses.announce_again(ip) {
-        last.insert(ip, Instant::now());
-        tracing::warn!(
-            %ip,
-            at = %hex(heard.at),
-            "Another machine speaks as a virtual address of this one, which leads; it is announced again"
-        );
+fn contradict(addresses: &Addresses, contradictions: impl IntoIterator<Item = Contradiction>) {
+    for Contradiction { ip, at } in contradictions {
+        addresses.announce_again(ip);
+        if let Some(at) = at {
+            tracing::warn!(
+                %ip,
+                at = %hex(at),
+                "Another machine speaks as a virtual address of this one, which leads; it is announced again"
+            );
+        }
     }
 }
 

@@ -23,13 +23,17 @@ impl Addresses {
         self.tell_own(announced.values());
     }
 
-    /// Tells the neighbours once more of this address, if this process answers for it. Whether it does.
-    pub fn announce_again(&self, ip: IpAddr) -> bool {
+    /// Tells the neighbours once more of this address, if this process answers for it.
+    pub fn announce_again(&self, ip: IpAddr) {
         let link = self.announced().get(&ip).copied();
         if let Some(link) = link {
             self.inner.announcer.tell(ip, &link);
         }
-        link.is_some()
+    }
+
+    /// Whether this process answers for an address.
+    pub fn answers_for(&self, ip: IpAddr) -> bool {
+        self.announced().contains_key(&ip)
     }
 
     /// Says what this machine's own addresses on these interfaces are.
