@@ -25,10 +25,10 @@ use crate::servers::{PATIENCE, Server, ask, http, namer};
 
 pub(crate) const VIP: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 99, 0, 200));
 pub(crate) const WEB: SocketAddr = SocketAddr::new(VIP, 80);
-pub(crate) const LEASE: Duration = Duration::from_secs(5);
+pub(crate) const LEASE: Duration = Duration::from_secs(8);
 const FLAGS: [&str; 5] = [
-    "--leader-elect-lease-duration=5s",
-    "--leader-elect-renew-deadline=4s",
+    "--leader-elect-lease-duration=8s",
+    "--leader-elect-renew-deadline=6s",
     "--leader-elect-retry-period=500ms",
     "--secure-port=0",
     "--configure-cloud-routes=false",

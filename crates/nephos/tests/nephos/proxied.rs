@@ -60,8 +60,8 @@ impl House {
             "--secure-port=0".to_owned(),
             flag("cloud-config", &self.files.path().join("local.yaml")),
             flag("kubeconfig", &self.kubeconfig),
-            "--leader-elect-lease-duration=6s".to_owned(),
-            "--leader-elect-renew-deadline=4s".to_owned(),
+            "--leader-elect-lease-duration=8s".to_owned(),
+            "--leader-elect-renew-deadline=6s".to_owned(),
             "--leader-elect-retry-period=200ms".to_owned(),
         ]);
         manager.wait_for(LEADS, PATIENCE).await;
