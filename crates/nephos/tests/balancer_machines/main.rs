@@ -51,7 +51,7 @@ async fn kill_9_of_the_leaders_manager_under_load_loses_no_connection() {
     load.goes_on(200).await;
     let outcome = load.end().await;
     println!("{without} connections without a manager, {} in all", outcome.good);
-    assert_eq!(outcome.failures, Vec::<String>::new(), "{} good\n{}", outcome.good, second.log());
+    assert_eq!(outcome.failures, Vec::<String>::new(), "{} good", outcome.good);
     client.run(async move { echoes(held).await.unwrap() }).await;
     scene.end([back, second]).await;
 }
@@ -70,7 +70,7 @@ async fn the_addresses_of_a_dead_machine_move_within_the_lease_and_four_seconds(
     println!(
         "new connections succeeded {outage:?} after the death of the machine; the lease lasts {LEASE:?}"
     );
-    assert!(outage < LEASE + Duration::from_secs(4), "{outage:?}\n{}", second.log());
+    assert!(outage < LEASE + Duration::from_secs(4), "{outage:?}");
     assert_eq!(scene.lan.neighbour(CLIENT, VIP), Some(scene.lan.hardware(1)));
 
     // It comes back with its old address on it, and with a manager that stands by.
@@ -78,7 +78,7 @@ async fn the_addresses_of_a_dead_machine_move_within_the_lease_and_four_seconds(
     let back = scene.manager(0);
     let gap = scene.longest_gap_until_given_way(0, 1).await;
     println!("and {gap:?} without a good one when it came back");
-    assert!(gap < Ok(Duration::from_secs(3)), "{gap:?}\n{}\n{}", second.log(), back.log());
+    assert!(gap < Ok(Duration::from_secs(3)), "{gap:?}");
     assert!(scene.has_address(1));
     scene.end([back, second]).await;
 }
@@ -91,7 +91,7 @@ async fn a_planned_hand_over_interrupts_new_connections_for_less_than_three_seco
     first.terminate();
     let gap = scene.longest_gap_until(1).await;
     println!("the longest time without a good new connection was {gap:?}");
-    assert!(gap < Ok(Duration::from_secs(3)), "{gap:?}\n{}\n{}", first.log(), second.log());
+    assert!(gap < Ok(Duration::from_secs(3)), "{gap:?}");
 
     // And back, while nothing but the managers change.
     let back = scene.manager(0);
@@ -99,7 +99,7 @@ async fn a_planned_hand_over_interrupts_new_connections_for_less_than_three_seco
     second.terminate();
     let gap = scene.longest_gap_until(0).await;
     println!("and on the way back {gap:?}");
-    assert!(gap < Ok(Duration::from_secs(3)), "{gap:?}\n{}\n{}", second.log(), back.log());
+    assert!(gap < Ok(Duration::from_secs(3)), "{gap:?}");
     scene.end([back, second]).await;
 }
 

@@ -67,11 +67,6 @@ impl Contradictions {
             None => std::future::pending().await,
         }
     }
-
-    /// This machine does not lead, and contradicts nobody.
-    pub(super) fn clear(&mut self) {
-        self.0.clear();
-    }
 }
 
 #[cfg(test)]

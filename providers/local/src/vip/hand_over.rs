@@ -50,7 +50,6 @@ pub async fn run(addresses: Addresses, leadership: Arc<dyn Leadership>) -> Resul
                 let attempt = "hearing who announces virtual addresses";
                 let heard = heard.map_err(|error| VipError::Packets(attempt, error))?;
                 if !leadership.may_act() {
-                    contradictions.clear();
                     addresses.note(&heard);
                     give_way(&addresses, heard)?;
                     continue;
